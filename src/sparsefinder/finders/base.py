@@ -1,0 +1,94 @@
+"""What a finder is: a small frozen dataclass, called on queries and keys, returning the graph it predicts.
+
+To add one: a file beside this one with a subclass of `Finder`, and a line in `FINDERS`. Its parameters are the fields
+of the dataclass; position, padding, causality and the decoding offset come in the layout.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from functools import reduce
+from importlib import import_module
+from operator import or_
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ..errors import InputError
+from ..graph import Graph
+from ..layout import Layout
+
+__all__ = ["FINDERS", "Finder", "Keys", "Queries", "Union", "finder"]
+
+Queries = Float[Tensor, "batch heads n d"]
+Keys = Float[Tensor, "batch heads m d"]
+
+# The name of each finder in recipes and on the command line, and where its class is.
+FINDERS = {
+    "full": ".full.Full",
+    "global": ".global_tokens.GlobalTokens",
+    "window": ".window.Window",
+}
+
+
+@dataclass(frozen=True)
+class Finder(ABC):
+    """Predicts which pairs matter. `a | b` predicts what either does."""
+
+    @abstractmethod
+    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
+        """The predicted graph of these queries and keys."""
+
+    @property
+    def causal_safe(self) -> bool:
+        """Whether the keys of a query never depend on tokens after it, so that decoding step by step is possible."""
+        return True
+
+    def cost(self, n: int, m: int, d: int) -> float:
+        """Multiplications that predicting takes for one head, to set beside the n · m · d of the scores themselves."""
+        return 0.0
+
+    def __or__(self, other: Finder) -> Union:
+        return Union((*_parts(self), *_parts(other)))
+
+
+@dataclass(frozen=True)
+class Union(Finder):
+    """The union of what several finders predict."""
+
+    finders: tuple[Finder, ...]
+
+    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
+        return reduce(or_, (each(q, k, layout) for each in self.finders))
+
+    @property
+    def causal_safe(self) -> bool:
+        return all(each.causal_safe for each in self.finders)
+
+    def cost(self, n: int, m: int, d: int) -> float:
+        return sum(each.cost(n, m, d) for each in self.finders)
+
+
+def finder(name: str, **parameters: object) -> Finder:
+    """A finder by its name in `FINDERS`.
+
+    >>> finder("window", size=11) | finder("global", count=1)
+    """
+    if name not in FINDERS:
+        near = difflib.get_close_matches(name, FINDERS, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise InputError("finder", repr(name) + hint, f"one of {', '.join(sorted(FINDERS))}")
+    module, _, attribute = FINDERS[name].rpartition(".")
+    kind: type[Finder] = getattr(import_module(module, __package__), attribute)
+    known = [field.name for field in fields(kind)]
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        takes = f"takes {', '.join(known)}" if known else "takes no parameters"
+        raise InputError(f"parameters of {name}", ", ".join(unknown), f"only what it takes: {name} {takes}")
+    return kind(**parameters)
+
+
+def _parts(one: Finder) -> tuple[Finder, ...]:
+    return one.finders if isinstance(one, Union) else (one,)
