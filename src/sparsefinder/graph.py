@@ -228,8 +228,11 @@ class Graph:
 
     def coarsen(self, block: int) -> Graph:
         """The blocks of `block` × `block` positions in which this graph has a pair: a superset of it."""
-        piece, _ = self._blocks(block)
-        return Graph(self.grid, (piece,))
+        return Graph(self.grid, (self.coarse_pairs(block),))
+
+    def coarse_pairs(self, block: int) -> Blocks:
+        """The same blocks, as a single piece."""
+        return self._blocks(block)[0]
 
     def to_block_mask(self, block: int = 128) -> BlockMask:
         """The same pairs for `torch.nn.attention.flex_attention`."""

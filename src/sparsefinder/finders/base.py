@@ -19,16 +19,32 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph
 from ..layout import Layout
+from ..projection import Projection
 
-__all__ = ["FINDERS", "Finder", "Keys", "Queries", "Union", "finder"]
+__all__ = ["FINDERS", "Finder", "Keys", "Queries", "Union", "finder", "projected", "refuse_decoding"]
 
 Queries = Float[Tensor, "batch heads n d"]
 Keys = Float[Tensor, "batch heads m d"]
 
 # The name of each finder in recipes and on the command line, and where its class is.
 FINDERS = {
+    "bigbird": ".big_bird.BigBird",
+    "block-centroids": ".block_centroids.BlockCentroids",
+    "block-topk": ".block_top_k.BlockTopK",
+    "distance": ".distance.Distance",
     "full": ".full.Full",
     "global": ".global_tokens.GlobalTokens",
+    "kmeans": ".k_means.KMeans",
+    "longformer": ".longformer.Longformer",
+    "oracle": ".oracle.Oracle",
+    "probe": ".probe.Probe",
+    "quantization": ".quantization.Quantization",
+    "random": ".random_blocks.RandomBlocks",
+    "reformer": ".reformer.Reformer",
+    "routing": ".routing.Routing",
+    "sketch": ".sketch.Sketch",
+    "strided": ".strided.Strided",
+    "topk": ".top_k.TopK",
     "window": ".window.Window",
 }
 
@@ -88,6 +104,20 @@ def finder(name: str, **parameters: object) -> Finder:
         takes = f"takes {', '.join(known)}" if known else "takes no parameters"
         raise InputError(f"parameters of {name}", ", ".join(unknown), f"only what it takes: {name} {takes}")
     return kind(**parameters)
+
+
+def projected(projection: Projection | None, q: Queries, k: Keys) -> tuple[Tensor, Tensor]:
+    """Queries and keys where a finder compares them: projected, or as they are."""
+    return (q, k) if projection is None else (projection.of_queries(q), projection.of_keys(k))
+
+
+def refuse_decoding(finder: Finder, layout: Layout) -> None:
+    """Raise if a finder that looks ahead is asked to decode. A whole sequence it may have, masked: for comparison."""
+    offset = layout.query_offset
+    decodes = bool((offset != 0).any()) if isinstance(offset, Tensor) else offset != 0
+    if layout.causal and decodes and not finder.causal_safe:
+        got = f"{type(finder).__name__}, whose choice of keys depends on tokens after the query"
+        raise InputError("finder", got, "one with causal_safe, to decode step by step")
 
 
 def _parts(one: Finder) -> tuple[Finder, ...]:
