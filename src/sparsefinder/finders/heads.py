@@ -112,7 +112,6 @@ class _OfHeads:
         keys = self.piece.candidates(self.grid, b, place.clamp(min=0), i, rows)
         return torch.where(place[:, None] >= 0, keys, -1)
 
-    def mask(self, grid: Grid, queries: slice) -> Tensor:
-        inner = self.piece.mask(self.grid, queries)
-        shape = (self.grid.batch, self.grid.heads, inner.shape[2], inner.shape[3])
-        return inner.expand(shape)[:, self.places.clamp(min=0)] & (self.places >= 0)[:, None, None]
+    def mask(self, grid: Grid, queries: slice) -> Truth:
+        inner = self.piece.mask(self.grid, queries).expand(self.grid.batch, self.grid.heads, -1, -1)
+        return inner[:, self.places.clamp(min=0)] & (self.places >= 0)[:, None, None]
