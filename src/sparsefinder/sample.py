@@ -28,7 +28,7 @@ class Sample:
     k: Float[Tensor, "batch heads m d"]
     layout: Layout = field(default_factory=Layout)
     scale: float | None = None
-    alpha: float = 1.5
+    alpha: float | Float[Tensor, " heads"] = 1.5
 
     @property
     def score_scale(self) -> float:

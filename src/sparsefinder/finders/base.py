@@ -21,7 +21,7 @@ from ..graph import Graph
 from ..layout import Layout
 from ..projection import Projection
 
-__all__ = ["FINDERS", "Finder", "Keys", "Queries", "Union", "finder", "projected", "refuse_decoding"]
+__all__ = ["FINDERS", "Finder", "Keys", "Queries", "Union", "finder", "finder_class", "projected", "refuse_decoding"]
 
 Queries = Float[Tensor, "batch heads n d"]
 Keys = Float[Tensor, "batch heads m d"]
@@ -92,18 +92,23 @@ def finder(name: str, **parameters: object) -> Finder:
 
     >>> finder("window", size=11) | finder("global", count=1)
     """
-    if name not in FINDERS:
-        near = difflib.get_close_matches(name, FINDERS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise InputError("finder", repr(name) + hint, f"one of {', '.join(sorted(FINDERS))}")
-    module, _, attribute = FINDERS[name].rpartition(".")
-    kind: type[Finder] = getattr(import_module(module, __package__), attribute)
+    kind = finder_class(name)
     known = [field.name for field in fields(kind)]
     unknown = sorted(set(parameters) - set(known))
     if unknown:
         takes = f"takes {', '.join(known)}" if known else "takes no parameters"
         raise InputError(f"parameters of {name}", ", ".join(unknown), f"only what it takes: {name} {takes}")
     return kind(**parameters)
+
+
+def finder_class(name: str) -> type[Finder]:
+    """The class of a finder by its name in `FINDERS`."""
+    if name not in FINDERS:
+        near = difflib.get_close_matches(name, FINDERS, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise InputError("finder", repr(name) + hint, f"one of {', '.join(sorted(FINDERS))}")
+    module, _, attribute = FINDERS[name].rpartition(".")
+    return getattr(import_module(module, __package__), attribute)
 
 
 def projected(projection: Projection | None, q: Queries, k: Keys) -> tuple[Tensor, Tensor]:
