@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from .attention import attention
 from .entmax import entmax
 from .errors import InputError, SparsefinderError
-from .finders import Full, GlobalTokens, Window, finder
+from .finders import Finder, Full, GlobalTokens, Window, finder
 from .graph import Graph
 from .layout import Layout
 from .metrics import GraphMetrics
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 _MODELS = ("load_model", "predicting", "record", "save_model", "use_entmax")
 
 __all__ = [
+    "Finder",
     "Full",
     "GlobalTokens",
     "Graph",
