@@ -43,6 +43,7 @@ from sparsefinder.traces import Samples, Traces
 
 LEVELS = (0.8, 0.9, 0.95)
 WINDOWS = (0, 11, 25)
+CLUSTERS = (6, 8, 12, 16, 24)
 # A setting counts for a level that it misses by no more than this: grids do not hit them exactly.
 SHORT = 0.005
 Point = tuple[str, str]
@@ -72,8 +73,9 @@ def main() -> None:
             held = [(sample, sample.gold.dense()) for sample in test.samples(*site, 2)]
             for method, setting, finder in _finders(samples):
                 for sample, gold in held:
+                    alone = _mask(finder, sample)
                     for window in WINDOWS if _takes_window(finder) else (0,):
-                        mask = _mask(finder, sample, window)
+                        mask = alone | Window(window)(sample.q, sample.k, sample.layout).dense()
                         point = (method, f"{setting} window {window}" if window else setting)
                         recalls[point].append((mask & gold).sum((-1, -2)) / gold.sum((-1, -2)))
                         sparsities[point].append(1 - mask.float().mean((-1, -2)))
@@ -111,7 +113,7 @@ def _finders(samples: Samples) -> Iterator[tuple[str, str, Finder]]:
     for buckets in (4, 8, 16, 32):
         yield "Reformer, shared", f"{buckets}", Reformer(buckets)
         yield "Reformer, apart", f"{buckets}", Reformer(buckets, shared=False)
-    for clusters in (6, 8, 12, 16, 24, 32):
+    for clusters in CLUSTERS:
         yield "Routing", f"{clusters}", Routing.fit(samples, clusters)
     metrics = {"learned": learn(samples), "learned apart": learn(samples, shared=False), "PCA": principal(samples)}
     for name, metric in metrics.items():
@@ -135,17 +137,17 @@ def _finders(samples: Samples) -> Iterator[tuple[str, str, Finder]]:
 
 def _metric_finders(samples: Samples, name: str, metric: Projection) -> Iterator[tuple[str, str, Finder]]:
     # The learned space has the margin for its unit, PCA that of the queries and keys.
-    wide = 2 if name == "PCA" else 1
-    for t in (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0):
-        yield f"distance, {name}", f"{wide * t}", Distance(wide * t, metric)
-    for clusters in (6, 8, 12, 16, 24, 32):
+    wide = 3 if name == "PCA" else 1
+    for t in (0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0):
+        yield f"distance, {name}", f"{wide * t:.1f}", Distance(wide * t, metric)
+    for clusters in CLUSTERS:
         fitted = KMeans.fit(samples, clusters, 1, metric, most=10_000, restarts=2)
         for top in (1, 2):
             yield f"k-means, {name}", f"{clusters} top {top}", KMeans(fitted.centroids, top, metric)
     for beta in (16, 24, 40, 64, 80):
         yield f"quantization, {name}", f"{beta}", Quantization(beta, metric)
     if name == "learned":
-        for clusters in (6, 8, 12, 16, 24, 32):
+        for clusters in CLUSTERS:
             yield "Routing, learned", f"{clusters}", Routing.fit(samples, clusters, None, metric)
         for buckets in (4, 8, 16, 32):
             yield "Reformer, learned", f"{buckets}", Reformer(buckets, shared=False, projection=metric)
@@ -155,9 +157,9 @@ def _takes_window(finder: Finder) -> bool:
     return not isinstance(finder, Window | BigBird | Longformer | Strided | TopK)
 
 
-def _mask(finder: Finder, sample: Sample, window: int) -> Tensor:
+def _mask(finder: Finder, sample: Sample) -> Tensor:
     whole = finder if isinstance(finder, TopK) else finder | GlobalTokens(1)
-    return (whole | Window(window) if window else whole)(sample.q, sample.k, sample.layout).dense()
+    return whole(sample.q, sample.k, sample.layout).dense()
 
 
 def _print(recalls: dict[Point, float], sparsities: dict[Point, float]) -> None:

@@ -32,7 +32,7 @@ from .finders.base import finder_class
 from .metrics import GraphMetrics
 from .projection import Projection, learn
 from .sample import Sample
-from .traces import Site, Traces
+from .traces import Samples, Site, Traces
 
 __all__ = ["GRIDS", "Sparsefinder"]
 
@@ -151,11 +151,16 @@ class Sparsefinder(Mapping[Site, Finder]):
         return cls({(site["kind"], site["layer"]): _restored(site["finder"], tensors) for site in config["sites"]})
 
 
-def _learned(samples: Iterable[Sample], site: Site, block: int, seed: int, progress: bool) -> Projection:
+def _learned(samples: Samples, site: Site, block: int, seed: int, progress: bool) -> Projection:
     from tqdm.auto import tqdm
 
-    with tqdm(samples, desc=f"projection of {site[0]} layer {site[1]}", disable=not progress, leave=False) as bar:
-        return learn(bar, block=block, seed=seed, progress=lambda _, loss: bar.set_postfix(loss=f"{loss:.3f}"))
+    with tqdm(total=len(samples), desc=f"{site[0]} layer {site[1]}", disable=not progress, leave=False) as bar:
+
+        def show(step: int, loss: float) -> None:
+            bar.update()
+            bar.set_postfix(loss=f"{loss:.3f}")
+
+        return learn(samples, block=block, seed=seed, progress=show)
 
 
 def _candidates(

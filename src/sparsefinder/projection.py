@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -18,9 +18,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from .errors import InputError
+from .layout import Layout
 from .sample import Sample, block_means
 
 __all__ = ["Projection", "learn", "low_rank", "principal"]
+
+# How far a query and a key are apart on the average when learning begins, squared, in margins. Between 2 and 16 it made
+# no difference on real heads; at the size of the queries and keys themselves the margin is nothing.
+MARGINS_APART = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +75,7 @@ def learn(
     summed: bool = False,
     block: int = 1,
     epochs: int = 1,
+    start: Literal["principal", "random"] = "principal",
     seed: int = 0,
     progress: Callable[[int, float], None] | None = None,
 ) -> Projection:
@@ -78,25 +84,24 @@ def learn(
     For every gold pair one negative key is drawn, uniformly from the keys that the query may see and that are not gold;
     the loss is [ω + ‖q' − k'₊‖² − ‖q' − k'₋‖²]₊, and a step of Adam follows each sample.
 
-    samples: batches of one layer, read once for each epoch and never kept.
+    samples: batches of one layer, read once for each epoch and once before, and never kept.
     shared: one map for queries and keys, or one each.
     margin, rate: ω, and Adam's learning rate.
     triples: of this many gold pairs of a sample at most, drawn anew each time; all if None.
     summed: the loss of a query is the sum over its gold pairs, instead of every pair counting alike.
     block: learn for blocks of this many tokens, each its mean: gold if any pair in it is.
+    start: from principal directions, or from random ones, which need many more steps.
     progress: called after every step with its number and the loss.
     """
     if r < 1 or block < 1 or epochs < 1:
         raise InputError("r, block, epochs", f"{r}, {block}, {epochs}", "numbers from 1 upwards")
     generator = torch.Generator().manual_seed(seed)
-    maps: list[Tensor] = []
-    optimizer: torch.optim.Optimizer
+    first = _start(_Moments.of(_blocked(sample, block) for sample in samples), r, margin, start, generator)
+    maps = [first.clone().requires_grad_() for _ in range(1 if shared else 2)]
+    optimizer = torch.optim.Adam(maps, lr=rate)
     step = 0
     for _ in range(epochs):
         for sample in samples:
-            if not maps:
-                maps = _start(sample, r, shared, generator)
-                optimizer = torch.optim.Adam(maps, lr=rate)
             found = _Triples.of(sample, block, triples, generator)
             if found is None:
                 continue
@@ -116,12 +121,8 @@ def learn(
 
 def principal(samples: Iterable[Sample], r: int = 4) -> Projection:
     """The r directions in which the queries and keys of a head, taken together, vary most: PCA."""
-    found = _Moments.of(samples)
-    count = found.query_count + found.key_count
-    mean = (found.query_sums + found.key_sums) / count
-    covariance = (found.queries + found.keys) / count - mean[:, :, None] * mean[:, None]
-    directions = torch.linalg.eigh(covariance).eigenvectors.flip(-1)[..., : _fitting(r, covariance)]
-    return Projection(shared := directions.float().contiguous(), shared)
+    directions = _Moments.of(samples).directions(r).float()
+    return Projection(directions, directions)
 
 
 def low_rank(samples: Iterable[Sample], r: int = 8) -> Projection:
@@ -158,8 +159,8 @@ class _Triples:
         pairs = gold.pairs()
         if block > 1:
             pairs = gold.coarse_pairs(block)
-            q = block_means(q, sample.layout.query_lengths, block)
-            k = block_means(k, sample.layout.key_lengths, block)
+            blocked = _blocked(sample, block)
+            q, k = blocked.q, blocked.k
             # A block of queries may see what its last real query may.
             padded = torch.nn.functional.pad(visible, (0, -visible.shape[1] % block))
             visible = -(-padded.unflatten(1, (-1, block)).amax(-1) // block)
@@ -224,6 +225,19 @@ class _Moments:
             raise InputError("samples", "no token", "at least one batch of queries and keys")
         return total
 
+    def directions(self, r: int) -> Float[Tensor, "heads d r"]:
+        """The r directions of the highest variance of queries and keys together."""
+        count = self.query_count + self.key_count
+        mean = (self.query_sums + self.key_sums) / count
+        covariance = (self.queries + self.keys) / count - mean[:, :, None] * mean[:, None]
+        return torch.linalg.eigh(covariance).eigenvectors.flip(-1)[..., : _fitting(r, covariance)].contiguous()
+
+    def mean_distance(self, maps: Float[Tensor, "heads d r"]) -> Float[Tensor, " heads"]:
+        """The mean squared distance of a query and a key, both mapped."""
+        query, key = (self.query_sums / self.query_count)[:, None], (self.key_sums / self.key_count)[:, None]
+        moments = self.queries / self.query_count + self.keys / self.key_count - query.mT @ key - key.mT @ query
+        return (maps * (moments @ maps)).sum((-1, -2))
+
     def _with(self, other: _Moments) -> _Moments:
         return _Moments(
             self.queries + other.queries,
@@ -236,11 +250,34 @@ class _Moments:
         )
 
 
-def _start(sample: Sample, r: int, shared: bool, generator: torch.Generator) -> list[Tensor]:
-    """Random maps that keep lengths about as they are: one, or one each."""
-    heads, d = sample.q.shape[1], sample.q.shape[3]
-    drawn = torch.randn(1 if shared else 2, heads, d, r, generator=generator) / math.sqrt(d)
-    return [one.clone().to(sample.q.device).requires_grad_() for one in drawn]
+def _start(
+    moments: _Moments, r: int, margin: float, start: str, generator: torch.Generator
+) -> Float[Tensor, "heads d r"]:
+    """Where learning begins: at a size where a margin matters, the same for every head."""
+    if start == "principal":
+        maps = moments.directions(r)
+    elif start == "random":
+        heads, d = moments.key_sums.shape
+        maps = torch.randn(heads, d, r, generator=generator, dtype=torch.float64).to(moments.keys.device)
+    else:
+        raise InputError("start", repr(start), '"principal" or "random"')
+    apart = moments.mean_distance(maps).clamp(min=torch.finfo(torch.float64).tiny)
+    return (maps * (MARGINS_APART * margin / apart).sqrt()[:, None, None]).float()
+
+
+def _blocked(sample: Sample, block: int) -> Sample:
+    """Every block of tokens as one, its mean."""
+    if block == 1:
+        return sample
+    layout = sample.layout
+    lengths = [None if each is None else -(-each // block) for each in (layout.key_lengths, layout.query_lengths)]
+    return Sample(
+        block_means(sample.q, layout.query_lengths, block),
+        block_means(sample.k, layout.key_lengths, block),
+        Layout(layout.causal, lengths[0], query_lengths=lengths[1]),
+        sample.score_scale,
+        sample.alpha,
+    )
 
 
 def _mapped(name: str, tokens: Tensor, maps: Float[Tensor, "heads d r"]) -> Tensor:
