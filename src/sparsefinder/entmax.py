@@ -45,7 +45,7 @@ def entmax(
     rows, alpha_rows = _as_rows(scores, alpha, dim, check)
     if isinstance(alpha_rows, float) and alpha_rows == 1.0:
         empty = (rows == -math.inf).all(-1, keepdim=True)
-        weights = torch.where(empty, torch.zeros_like(rows), rows.softmax(-1))
+        weights = rows.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
     else:
         weights = _Entmax.apply(rows, alpha_rows)
     moved = scores.movedim(dim, -1).shape
@@ -208,7 +208,7 @@ def _solve_15(x: Float[Tensor, "rows m"]) -> Float[Tensor, "rows 1"]:
         residual = (x - tau).clamp_(min=0)
         norm = torch.linalg.vector_norm(residual, dim=-1, keepdim=True)
         step = norm.mul_(norm - 1).div_(residual.sum(-1, keepdim=True).clamp_min_(tiny))
-        tau += step
+        tau += _without_noise(step)
         if _settled(step):
             break
     return tau
@@ -220,8 +220,8 @@ def _solve_2(x: Float[Tensor, "rows m"]) -> Float[Tensor, "rows 1"]:
     for _ in range(NEWTON_STEPS):
         residual = (x - tau).clamp_(min=0)
         total = residual.sum(-1, keepdim=True)
-        step = total.sub_(1).div_(residual.count_nonzero(-1).clamp_min_(1).unsqueeze(-1)).clamp_min_(0)
-        tau += step
+        step = total.sub_(1).div_((residual > 0).sum(-1, keepdim=True).clamp_min_(1))
+        tau += _without_noise(step)
         if _settled(step):
             break
     return tau
@@ -269,12 +269,19 @@ def _solve_any(z: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "
         total = p.sum(-1, keepdim=True).clamp_min(tiny)
         rise = -torch.expm1(-step_size * total.log()) / step_size
         step = rise * total / slope.sum(-1, keepdim=True).clamp_min(tiny)
-        lam = lam + step.clamp_min_(0)
+        lam = lam + _without_noise(step)
         if _settled(step):
             break
     return lam
 
 
+def _without_noise(step: Tensor) -> Tensor:
+    """Drop steps that are only rounding, in place: a row then stands still while others go on, and so does not depend
+    on what rows it is computed with.
+    """
+    return step.masked_fill_(step <= 4 * torch.finfo(step.dtype).eps, 0.0)
+
+
 def _settled(step: Tensor) -> bool:
-    """Whether another step would change nothing. Asked of the CPU only: elsewhere asking costs more than a step."""
-    return step.device.type == "cpu" and step.numel() > 0 and bool(step.amax() <= 4 * torch.finfo(step.dtype).eps)
+    """Whether all rows stand still. Asked of the CPU only: elsewhere asking costs more than another step."""
+    return step.device.type == "cpu" and not bool(step.any())

@@ -325,7 +325,7 @@ class _Within:
             return keys
         return torch.where(self.graph.contains(b[:, None], h[:, None], i[:, None], keys), keys, -1)
 
-    def mask(self, grid: Grid, queries: slice) -> Bool[Tensor, "batch heads count m"]:
+    def mask(self, grid: Grid, queries: slice) -> Truth:
         return self.piece.mask(grid, queries) & self.graph.mask(queries)
 
 

@@ -7,7 +7,7 @@ The answer here is a `Mask`: a few numbers where the pairs to be seen follow a l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -56,6 +56,13 @@ class Record:
 
 
 @dataclass
+class Decoding:
+    """How far the decoder of a model is: its self-attention knows, and its cross-attention is not told."""
+
+    offset: int | Tensor = 0
+
+
+@dataclass
 class Attend:
     """How one attention module attends: put on the module as `module.sparsefinder`, read at every call."""
 
@@ -63,6 +70,7 @@ class Attend:
     layer: int
     heads: int
     alpha: float | None
+    decoding: Decoding
     backend: str = "auto"
     finder: Finder | None = None
     exact: bool = False
@@ -82,12 +90,16 @@ class Attend:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Which pairs a layer may see: keys that are real, causality, and `allowed` for whatever those two cannot say."""
+    """Which pairs a layer may see: keys that are real, causality, and `allowed` for whatever those two cannot say.
+
+    `dropped` tells which of the keys were real that a sliding window has dropped from the cache.
+    """
 
     causal: bool
     query_offset: int
     real: Bool[Tensor, "batch m"] | None
     allowed: Bool[Tensor, "batch #heads n m"] | None = None
+    dropped: Bool[Tensor, "batch before"] | None = None
 
     @cached_property
     def starts(self) -> Int[Tensor, " batch"] | None:
@@ -102,12 +114,20 @@ class Mask:
         if self.real is None:
             return Layout(self.causal, query_offset=self.query_offset)
         offset: int | Tensor = self.query_offset
-        if self.starts is not None and n != self.real.shape[1]:
+        if own and self.starts is not None and n != self.real.shape[1]:
             # Whole sequences are moved together with their queries; a few queries of a cache stay where they are.
             offset = self.query_offset - self.starts
         queries = self.real[:, self.query_offset : self.query_offset + n]
         whole = own and queries.shape[1] == n
         return Layout(self.causal, self.real.sum(-1), offset, queries.sum(-1) if whole else None)
+
+    def unrolled(self) -> Mask:
+        """The same with the dropped keys still there, though hidden."""
+        assert self.dropped is not None
+        assert self.allowed is not None
+        before = self.dropped.shape[1]
+        real = None if self.real is None else torch.cat([self.dropped, self.real], 1)
+        return Mask(self.causal, self.query_offset + before, real, nn.functional.pad(self.allowed, (before, 0)))
 
     def restriction(self, grid: Grid, turn: _Turn) -> Graph | None:
         """`allowed` as a graph. All layers share it, so it is made once."""
@@ -137,17 +157,16 @@ def entmax_mask(
     **kwargs: Any,
 ) -> Mask:
     """Say what transformers wants masked."""
-    real = None
-    if attention_mask is not None and not bool(attention_mask.all()):
+    every = None
+    if attention_mask is not None:
+        # A cache may have room to spare: what is not filled yet is not real.
         missing = max(0, kv_offset + kv_length - attention_mask.shape[1])
-        real = nn.functional.pad(attention_mask.bool(), (0, missing))[:, kv_offset : kv_offset + kv_length]
-    elif attention_mask is not None and attention_mask.shape[1] < kv_offset + kv_length:
-        # A cache with room to spare: what is not filled yet is not real.
-        places = torch.arange(kv_offset, kv_offset + kv_length, device=attention_mask.device)
-        real = (places < attention_mask.shape[1]).expand(batch_size, -1)
+        every = nn.functional.pad(attention_mask.bool(), (0, missing))[:, : kv_offset + kv_length]
+        every = None if bool(every.all()) else every
+    real = None if every is None else every[:, kv_offset:]
     offset = int(q_offset) - kv_offset
-    together = real is None or _contiguous(real)
-    if together and mask_function in (causal_mask_function, bidirectional_mask_function):
+    together = every is None or _contiguous(every)
+    if together and kv_offset == 0 and mask_function in (causal_mask_function, bidirectional_mask_function):
         return Mask(mask_function is causal_mask_function, offset, real)
     allowed = sdpa_mask(
         batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=int(q_offset), kv_offset=kv_offset,
@@ -155,7 +174,10 @@ def entmax_mask(
         allow_is_bidirectional_skip=False, use_vmap=kwargs.get("use_vmap", False), device=kwargs.get("device", "cpu"),
     )  # fmt: skip
     assert allowed is not None, "no mask may be left out: both skips are refused above"
-    return _mask_of(allowed, offset, real if together else None)
+    mask = _mask_of(allowed, offset)
+    if every is None or not together:
+        every = torch.ones(batch_size, kv_offset, dtype=torch.bool, device=allowed.device)
+    return replace(mask, real=real if together else None, dropped=every[:, :kv_offset] if kv_offset else None)
 
 
 def entmax_attention(
@@ -185,27 +207,35 @@ def entmax_attention(
         attention_mask, bias = _from_tensor(attention_mask, bias, m - n)
     elif attention_mask is None:
         attention_mask = Mask(getattr(module, "is_causal", False) and n > 1, m - n, None)
+    if attention_mask.dropped is not None and (attend.finder is not None or attend.sinks):
+        # Finders count positions from the first token, also where a sliding window has dropped it from the cache.
+        front = (0, 0, attention_mask.dropped.shape[1], 0)
+        key, value = nn.functional.pad(key, front), nn.functional.pad(value, front)
+        attention_mask, m = attention_mask.unrolled(), key.shape[2]
     own = attend.kind != "cross"
     turn = _Turn.of(attention_mask, n, m, own)
     q, k, v = turn.queries(query), turn.keys(key), turn.keys(value)
     bias = None if bias is None else turn.pairs(bias)
     layout = attention_mask.layout(n, own)
+    if attend.kind == "decoder":
+        attend.decoding.offset = layout.query_offset
+    elif attend.kind == "cross":
+        layout = replace(layout, query_offset=attend.decoding.offset)
     allowed = attention_mask.restriction(layout.of(q, k), turn)
     alpha = attend.alpha_of(module)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if attend.sinks or attend.finder is not None:
         every_k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
     for sink in attend.sinks:
-        fixed, shift = (x.detach() if isinstance(x, Tensor) else x for x in (alpha, bias))
+        fixed = alpha.detach() if isinstance(alpha, Tensor) else alpha
+        shift = None if bias is None else bias.detach()
         sink(Record(attend.kind, attend.layer, q.detach(), every_k.detach(), layout, scale, fixed, shift, allowed))
     graph = None if attend.finder is None else _predict(attend, q, every_k, layout)
     if allowed is not None:
-        graph = allowed if graph is None else graph & allowed
-    # `exact` computes beyond the graph, but never beyond what is allowed.
-    exact = attend.exact and allowed is None
+        graph = allowed if graph is None or attend.exact else graph & allowed
     arguments: dict[str, Any] = {
         "alpha": alpha, "layout": layout, "scale": scale, "bias": bias, "dropout": dropout, "backend": attend.backend,
-        "exact": exact,
+        "exact": attend.exact and allowed is None,
     }  # fmt: skip
     if not _weights_wanted(kwargs):
         out = attention(q, k, v, graph, **arguments)
@@ -276,11 +306,11 @@ def _contiguous(real: Bool[Tensor, "batch m"]) -> bool:
     return torch.equal(together, real)
 
 
-def _mask_of(allowed: Bool[Tensor, "batch #heads n m"], offset: int, real: Tensor | None = None) -> Mask:
+def _mask_of(allowed: Bool[Tensor, "batch #heads n m"], offset: int) -> Mask:
     """A mask from its matrix. Whether it is causal is read off: finders want to know."""
     n, m = allowed.shape[-2:]
     distance = torch.arange(m, device=allowed.device) - torch.arange(n, device=allowed.device)[:, None] - offset
-    return Mask(not bool((allowed & (distance > 0)).any()), offset, real, allowed)
+    return Mask(not bool((allowed & (distance > 0)).any()), offset, None, allowed)
 
 
 def _from_tensor(given: Tensor, bias: Tensor | None, offset: int) -> tuple[Mask, Tensor | None]:

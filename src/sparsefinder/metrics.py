@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -18,8 +17,6 @@ from .errors import InputError
 from .graph import Graph
 
 __all__ = ["Counts", "GraphMetrics", "Scores", "count", "full_recall", "precision", "recall", "sparsity"]
-
-Empty = Literal["skip", "one", "zero"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +108,7 @@ class GraphMetrics:
     ("skip"), or counted as "one" or "zero".
     """
 
-    def __init__(self, empty: Empty = "skip") -> None:
+    def __init__(self, empty: str = "skip") -> None:
         if empty not in ("skip", "one", "zero"):
             raise InputError("empty", repr(empty), '"skip", "one" or "zero"')
         self.empty = empty
@@ -123,8 +120,8 @@ class GraphMetrics:
         self._counts.setdefault(layer, []).append(counts)
         return counts
 
-    def compute(self, average: Literal["macro", "micro"] = "macro") -> Scores:
-        """The ratios over everything seen."""
+    def compute(self, average: str = "macro") -> Scores:
+        """The ratios over everything seen: "macro" or "micro"."""
         everything = [self._layer(layer) for layer in self._counts]
         if not everything:
             raise InputError("metrics", "no batch yet", "at least one update() before compute()")

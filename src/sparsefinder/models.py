@@ -27,7 +27,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from .errors import InputError
 from .finders import Finder
-from .interface import KINDS, NAME, Attend, Record, register
+from .interface import KINDS, NAME, Attend, Decoding, Record, register
 
 __all__ = ["Record", "load_model", "predicting", "record", "save_model", "sites", "use_entmax"]
 
@@ -188,12 +188,12 @@ def save_model(model: PreTrainedModel, path: str | Path, **kwargs: Any) -> None:
 def _find_sites(model: PreTrainedModel) -> dict[str, tuple[nn.Module, Attend]]:
     """Every attention module, with its kind and its number among those of its kind."""
     found: dict[str, tuple[nn.Module, Attend]] = {}
-    counts = dict.fromkeys(KINDS, 0)
+    counts, decoding = dict.fromkeys(KINDS, 0), Decoding()
     for name, module in model.named_modules():
         if not _uses_interface(type(module).forward):
             continue
         kind = _kind(name, module)
-        found[name] = module, Attend(kind, counts[kind], _heads(name, module), None)
+        found[name] = module, Attend(kind, counts[kind], _heads(name, module), None, decoding)
         counts[kind] += 1
     if not found or not model._can_set_attn_implementation():
         got = f"{type(model).__name__}, whose attention does not go through transformers' AttentionInterface"

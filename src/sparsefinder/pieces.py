@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Int
@@ -22,6 +22,7 @@ Index = Int[Tensor, "..."]
 Truth = Bool[Tensor, "..."]
 
 
+@runtime_checkable
 class Piece(Protocol):
     """What the graph asks of a piece. `b`, `h`, `i`, `j` are indices that broadcast against each other."""
 
@@ -42,8 +43,8 @@ class Piece(Protocol):
     def candidates(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Int[Tensor, "count width"]:
         """The keys that any of the `rows` queries from `i` on has, for each i: −1 where there is none, in any order."""
 
-    def mask(self, grid: Grid, queries: slice) -> Bool[Tensor, "batch heads count m"]:
-        """The pairs of these queries, as a matrix; batch and head may have size 1."""
+    def mask(self, grid: Grid, queries: slice) -> Truth:
+        """The pairs of these queries as a matrix, or something that broadcasts to it."""
 
 
 class _ByIndex:
@@ -55,7 +56,7 @@ class _ByIndex:
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
         raise NotImplementedError
 
-    def mask(self, grid: Grid, queries: slice) -> Bool[Tensor, "batch heads count m"]:
+    def mask(self, grid: Grid, queries: slice) -> Truth:
         b, h, i, j = (torch.arange(size, device=grid.device) for size in grid.shape)
         return self.contains(grid, b[:, None, None, None], h[:, None, None], i[queries, None], j)
 
@@ -168,7 +169,7 @@ class Buckets(_ByIndex):
         return shared
 
     @cached_property
-    def _members(self) -> tuple[int, Int[Tensor, "batch heads buckets+1"], Int[Tensor, "batch heads entries"]]:
+    def _members(self) -> tuple[int, Int[Tensor, "batch heads ends"], Int[Tensor, "batch heads entries"]]:
         """For each bucket its keys: the number of buckets, where each begins, and the keys in the order of buckets."""
         batch, heads, m, slots = self.keys.shape
         flat = self.keys.reshape(batch, heads, m * slots)
@@ -211,7 +212,7 @@ class Blocks:
     out of `key_blocks`.
     """
 
-    offsets: Int[Tensor, " rows+1"]
+    offsets: Int[Tensor, " ends"]
     blocks: Int[Tensor, " entries"]
     batch: int
     heads: int
@@ -274,7 +275,7 @@ class Blocks:
         keys = (chosen * self.key_size)[..., None] + _ramp(self.key_size, i)
         return torch.where(inside[..., None] & (keys < grid.m), keys, -1).flatten(1)
 
-    def mask(self, grid: Grid, queries: slice) -> Bool[Tensor, "batch heads count m"]:
+    def mask(self, grid: Grid, queries: slice) -> Truth:
         start, stop, _ = queries.indices(grid.n)
         first, last = start // self.query_size, -(-stop // self.query_size)
         chosen = torch.zeros(

@@ -75,14 +75,14 @@ def _dense_chunk(call: Call, queries: slice) -> Float[Tensor, "batch heads count
     p = torch.nn.functional.dropout(_dense_weights(call, queries), call.dropout)
     batch, heads, count, m = p.shape
     by_key_head = p.reshape(batch, call.k.shape[1], call.groups * count, m)
-    return (by_key_head @ call.v.to(p.dtype)).reshape(batch, heads, count, -1)
+    return (by_key_head @ call.v.to(p.dtype)).reshape(batch, heads, count, call.v.shape[-1])
 
 
 def _dense_weights(call: Call, queries: slice) -> Float[Tensor, "batch heads count m"]:
-    batch, heads, _, d = call.q.shape
     q = call.q[:, :, queries].to(call.dtype) * call.scale
-    by_key_head = q.reshape(batch, call.k.shape[1], -1, d)
-    scores = (by_key_head @ call.k.to(call.dtype).transpose(-1, -2)).reshape(batch, heads, -1, call.grid.m)
+    batch, heads, count, d = q.shape
+    by_key_head = q.reshape(batch, call.k.shape[1], call.groups * count, d)
+    scores = (by_key_head @ call.k.to(call.dtype).transpose(-1, -2)).reshape(batch, heads, count, call.grid.m)
     if call.bias is not None:
         scores = scores + (call.bias if call.bias.shape[2] == 1 else call.bias[:, :, queries]).to(call.dtype)
     if not _sees_everything(call):

@@ -1,0 +1,88 @@
+"""What a new user meets first: importing, the README's example, the errors' shape, installing without a compiler."""
+
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import sparsefinder
+from sparsefinder import InputError
+
+ROOT = Path(__file__).parents[1]
+
+
+def python(code: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False, env=os.environ | more
+    )
+
+
+def test_importing_is_light() -> None:
+    done = python(
+        "import sys, sparsefinder\n"
+        "heavy = {'transformers', 'sklearn', 'pandas', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "sparsefinder.use_entmax\n"
+        "assert 'transformers' in sys.modules\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_is_there() -> None:
+    for name in sparsefinder.__all__:
+        assert getattr(sparsefinder, name) is not None
+    assert set(sparsefinder.__all__) <= set(dir(sparsefinder))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        sparsefinder.nothing  # noqa: B018
+
+
+def test_the_readmes_examples_run() -> None:
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert examples
+    for example in examples:
+        done = python(example, HF_HUB_OFFLINE="1")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip()
+
+
+def test_errors_survive_a_trip_to_another_process() -> None:
+    error = InputError("alpha", 0.5, "more")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error) == "alpha: got 0.5, want more"
+    assert again.argument == "alpha"
+    assert isinstance(again, InputError)
+
+
+@pytest.mark.parametrize("compiler", ["working", "broken"])
+def test_building_with_and_without_a_compiler(compiler: str, tmp_path: Path) -> None:
+    """A compiler that fails, or none, still gives an installable package, and the build says what is missing."""
+    source = tmp_path / "source"
+    shutil.copytree(
+        ROOT,
+        source,
+        ignore=shutil.ignore_patterns(".git", ".venv", "build", "dist", ".*_cache", ".hypothesis", "tests"),
+    )
+    env = {key: value for key, value in os.environ.items() if key not in ("CC", "CXX")}
+    if compiler == "broken":
+        env["CXX"] = "/nonexistent/c++"
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation", "-w", tmp_path, source],
+        capture_output=True, text=True, check=False, env=env,
+    )  # fmt: skip
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "sparsefinder/entmax.py" in names
+    assert not any(name.endswith(".cpp") for name in names)
+    built = any(name.startswith("sparsefinder/_native") for name in names)
+    assert built is (compiler == "working"), output
+    if compiler == "broken":
+        assert "could NOT be built" in output
+        assert "none-any" in wheel.name
