@@ -60,7 +60,7 @@ class Sparsefinder(Mapping[Site, Finder]):
 
     finders: Mapping[Site, Finder]
 
-    def __getitem__(self, site: Site) -> Finder:
+    def __getitem__(self, site: Any) -> Finder:
         return self.finders[site]
 
     def __iter__(self) -> Iterator[Site]:

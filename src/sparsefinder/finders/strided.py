@@ -32,5 +32,5 @@ class Strided(Finder):
         b = torch.arange(grid.batch, device=grid.device)[:, None]
         position = grid.position(b, torch.arange(grid.n, device=grid.device)).expand(grid.batch, grid.n)
         queries = (position % self.stride)[:, None, :, None]
-        keys = (torch.arange(grid.m, device=grid.device) % self.stride)[None, None, :, None]
+        keys = (torch.arange(grid.m, device=grid.device) % self.stride).expand(grid.batch, 1, -1)[..., None]
         return Graph.band(-self.stride, self.stride, grid) | Graph.buckets(queries, keys, grid)
