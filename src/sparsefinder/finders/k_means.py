@@ -67,9 +67,17 @@ def nearest(
     tokens: Float[Tensor, "batch heads length r"], centroids: Float[Tensor, "heads clusters r"], count: int
 ) -> Int[Tensor, "batch heads length count"]:
     """The nearest centroids of each token: −‖x − c‖² / 2 = x·c − ‖c‖² / 2, less what all centroids have in common."""
+    tokens = tokens.float() if tokens.dtype in (torch.float16, torch.bfloat16) else tokens
     centroids = centroids.to(tokens.dtype)
     scores = tokens @ centroids.mT - centroids.square().sum(-1)[:, None] / 2
-    return scores.argmax(-1, keepdim=True) if count == 1 else scores.topk(count, -1).indices
+    return _best(scores) if count == 1 else scores.topk(count, -1).indices
+
+
+def _best(scores: Float[Tensor, "batch heads length clusters"]) -> Int[Tensor, "batch heads length 1"]:
+    if scores.device.type != "cpu":
+        return scores.argmax(-1, keepdim=True)
+    # On a CPU numpy's takes a seventh of the time of torch's.
+    return torch.from_numpy(scores.detach().numpy().argmax(-1, keepdims=True))
 
 
 def cluster(
