@@ -6,9 +6,13 @@ from .attention import attention
 from .entmax import entmax
 from .errors import InputError, SparsefinderError
 from .finders import Finder, Full, GlobalTokens, Window, finder
+from .fitted import Sparsefinder
 from .graph import Graph
 from .layout import Layout
 from .metrics import GraphMetrics
+from .projection import Projection
+from .sample import Sample
+from .traces import Traces, TraceWriter
 
 if TYPE_CHECKING:
     from .models import load_model, predicting, record, save_model, use_entmax
@@ -26,7 +30,12 @@ __all__ = [
     "GraphMetrics",
     "InputError",
     "Layout",
+    "Projection",
+    "Sample",
+    "Sparsefinder",
     "SparsefinderError",
+    "TraceWriter",
+    "Traces",
     "Window",
     "attention",
     "entmax",

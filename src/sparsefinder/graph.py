@@ -85,7 +85,12 @@ class Graph:
     def of_pairs(cls, batch: Index, head: Index, query: Index, key: Index, grid: Grid) -> Graph:
         """Explicit pairs, in any order, repeated or not."""
         row = (batch * grid.heads + head) * grid.n + query
-        return cls(grid, (_pairs(torch.unique(row * grid.m + key), grid),))
+        return cls.of_numbers(row * grid.m + key, grid)
+
+    @classmethod
+    def of_numbers(cls, pairs: Index, grid: Grid) -> Graph:
+        """Explicit pairs by their numbers ((batch · heads + head) · n + query) · m + key."""
+        return cls(grid, (_pairs(torch.unique(pairs), grid),))
 
     @classmethod
     def of_entmax(

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from .errors import InputError
 from .layout import Layout
+from .pieces import Blocks
 from .sample import Sample, block_means
 
 __all__ = ["Projection", "learn", "low_rank", "principal"]
@@ -156,7 +157,8 @@ class _Triples:
         """One for every gold pair, or for `most` of them; None if there is none."""
         gold, q, k = sample.gold, sample.q, sample.k
         visible = gold.grid.degrees()
-        pairs = gold.pairs()
+        (pairs,) = gold.pieces
+        assert isinstance(pairs, Blocks), "a gold graph is a list of its pairs"
         if block > 1:
             pairs = gold.coarse_pairs(block)
             blocked = _blocked(sample, block)

@@ -52,7 +52,7 @@ class Distance(Finder):
         found = None
         if grid.batch * grid.heads * grid.n * grid.m > SMALL:
             found = _near_by_cells(q, k, radius, grid)
-        return _graph(_near_by_all(q, k, radius, grid) if found is None else found, grid)
+        return Graph.of_numbers(_near_by_all(q, k, radius, grid) if found is None else found, grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.projection is None else self.projection.queries.shape[-1]
@@ -127,9 +127,3 @@ def _within(q: Float[Tensor, "*shape r"], k: Float[Tensor, "*shape2 r"], radius:
 def _visible(entries: Int[Tensor, " pairs"], grid: Grid) -> Tensor:
     row = entries // grid.m
     return grid.visible(row // (grid.heads * grid.n), row % grid.n, entries % grid.m)
-
-
-def _graph(entries: Int[Tensor, " pairs"], grid: Grid) -> Graph:
-    row, key = entries // max(grid.m, 1), entries % max(grid.m, 1)
-    head = row // max(grid.n, 1)
-    return Graph.of_pairs(head // max(grid.heads, 1), head % max(grid.heads, 1), row % max(grid.n, 1), key, grid)
