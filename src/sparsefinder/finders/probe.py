@@ -18,7 +18,7 @@ from ..layout import Layout
 from ..projection import Projection, low_rank
 from ..sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected
-from .k_means import cluster, nearest, tokens_of
+from .k_means import best, cluster, nearest, tokens_of
 
 __all__ = ["Probe"]
 
@@ -61,8 +61,8 @@ class Probe(Finder):
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
         grid = layout.of(q, k)
         q, k = projected(self.projection, q, k)
-        best = (q @ self.centroids.to(q.dtype).mT).topk(self.probes, -1).indices
-        return Graph.buckets(best, nearest(k, self.centroids, 1), grid)
+        scores = (q @ self.centroids.to(q.dtype).mT).float()
+        return Graph.buckets(best(scores, self.probes), nearest(k, self.centroids, 1), grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
         _, clusters, r = self.centroids.shape
