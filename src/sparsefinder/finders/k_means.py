@@ -82,7 +82,7 @@ def best(scores: Float[Tensor, "batch heads length clusters"], count: int) -> In
     if scores.device.type != "cpu" or count > FEW:
         return scores.topk(count, -1).indices
     # On a CPU numpy's argmax, time and again, takes a fraction of the time of torch's topk.
-    left = scores.detach().numpy()
+    left = (scores.float() if scores.dtype == torch.bfloat16 else scores).detach().numpy()
     found = [left.argmax(-1, keepdims=True)]
     for _ in range(count - 1):
         left = left.copy() if len(found) == 1 else left

@@ -61,7 +61,7 @@ class Probe(Finder):
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
         grid = layout.of(q, k)
         q, k = projected(self.projection, q, k)
-        scores = (q @ self.centroids.to(q.dtype).mT).float()
+        scores = q @ self.centroids.to(q.dtype).mT
         return Graph.buckets(best(scores, self.probes), nearest(k, self.centroids, 1), grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
