@@ -115,7 +115,9 @@ def _finders(samples: Samples) -> Iterator[tuple[str, str, Finder]]:
         yield "Reformer, apart", f"{buckets}", Reformer(buckets, shared=False)
     for clusters in CLUSTERS:
         yield "Routing", f"{clusters}", Routing.fit(samples, clusters)
-    metrics = {"learned": learn(samples), "PCA": principal(samples)}
+    # Sequence by sequence, four times over: a step for each.
+    single = Samples(samples.path, samples.site, 1, samples.start, samples.stop, samples.seed)
+    metrics = {"learned": learn(single, epochs=4), "PCA": principal(samples)}
     for name, metric in metrics.items():
         yield from _metric_finders(samples, name, metric)
     for block in (4, 16):
@@ -139,6 +141,9 @@ def _metric_finders(samples: Samples, name: str, metric: Projection) -> Iterator
     wide = 3 if name == "PCA" else 1
     for t in (0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5):
         yield f"distance, {name}", f"{wide * t:.1f}", Distance(wide * t, metric)
+    for share in (0.02, 0.04, 0.05, 0.08, 0.1, 0.15, 0.18, 0.2):
+        fitted_t = Distance.fit(samples, share, metric)
+        yield f"distance, {name}, t by head", f"{share}", fitted_t
     for clusters in CLUSTERS:
         fitted = KMeans.fit(samples, clusters, 1, metric, most=6_000, restarts=1)
         for top in (1, 2):

@@ -75,6 +75,12 @@ def test_what_is_learned_beats_chance(traces: Traces, method: str) -> None:
     assert scores.recall > 1 - scores.sparsity + 0.3
 
 
+def test_distances_may_be_fitted_to_a_share_of_the_pairs(traces: Traces) -> None:
+    fitted = Sparsefinder.fit(traces, "distance", share=0.15)
+    for site in traces.sites:
+        assert (_scores(fitted, site).by_head("sparsity")[0] - 0.85).abs().max() < 0.05
+
+
 @pytest.mark.parametrize("method", ["distance", "sketch", "probe", "kmeans"])
 def test_a_wanted_recall_is_reached_on_new_sequences(traces: Traces, method: str) -> None:
     more: dict[str, Any] = {"probe": {"clusters": 12}, "kmeans": {"clusters": [2, 6], "restarts": 1}}.get(method, {})

@@ -169,17 +169,21 @@ def _candidates(
     """The method with every combination of the settings that are given as lists."""
     kind = finder_class(method)
     lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in settings.items()}
-    costly = {name: values for name, values in lists.items() if name not in CHEAP}
-    cheap = {name: values for name, values in lists.items() if name in CHEAP}
+    kept_as = {each.name for each in fields(kind)}
+    cheap = {name: values for name, values in lists.items() if name in CHEAP and name in kept_as}
+    costly = {name: values for name, values in lists.items() if name not in cheap}
+    takes = inspect.signature(kind.fit).parameters if hasattr(kind, "fit") else {}
     own: dict[str, Any] = {} if projection is None else {"projection": projection}
     for dear in _combinations(costly):
         fitted: Finder | None = None
         for choice in _combinations(cheap):
-            if not hasattr(kind, "fit"):
+            if not all(name in takes for name in (*dear, *choice)) or not takes:
                 yield finder_by_name(method, **own, **dear, **choice)
             elif fitted is None:
-                seeded = {"seed": seed} if "seed" in inspect.signature(kind.fit).parameters else {}
-                fitted = kind.fit(samples, **own, **dear, **choice, **seeded)
+                seeded = {"seed": seed} if "seed" in takes else {}
+                fitted = kind.fit(  # type: ignore[attr-defined]
+                    samples, **own, **dear, **choice, **seeded
+                )
                 yield fitted
             elif _possible(fitted, choice):
                 kept = {each.name: getattr(fitted, each.name) for each in fields(fitted)}

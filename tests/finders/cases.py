@@ -124,6 +124,11 @@ CASES = [
     Case("topk", TopK(0.2), lambda head: oracles.top_k(head, 0.2)),
     Case("distance", Distance(2.0, SHARED), _in(SHARED, lambda head: oracles.distance(head, 2.0, False))),
     Case("distance squared", Distance(5.0, APART, True), _in(APART, lambda head: oracles.distance(head, 5.0, True))),
+    Case(
+        "distance by head",
+        Distance(torch.tensor([1.0, 2.0, 3.0]), SHARED),
+        _in(SHARED, lambda head: oracles.distance(head, 1.0 + head.number, False)),
+    ),
     Case("distance raw", Distance(3.0), lambda head: oracles.distance(head, 3.0, False)),
     Case("quantization", Quantization(4, SHARED), _in(SHARED, lambda head: oracles.quantization(head, 4))),
     Case(

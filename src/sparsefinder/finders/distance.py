@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,7 @@ from ..errors import InputError
 from ..graph import CHUNK, Graph
 from ..layout import Grid, Layout
 from ..projection import Projection
+from ..sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected
 
 __all__ = ["Distance"]
@@ -31,23 +33,49 @@ class Distance(Finder):
     """Connect each query to the keys at a Euclidean distance of at most t from it, after projection.
 
     >>> Distance(1.0, projection)(q, k)
+    >>> Distance.fit([Sample(q, k)], 0.1, projection)(q, k).sparsity()  # about 0.9 in every head
 
+    t: one distance for all heads, or one for each.
     projection: where distances are measured; None for the queries and keys as they are.
     squared: compare the squared distance with t, as the authors' code does.
     """
 
-    t: float
+    t: float | Float[Tensor, " heads"]
     projection: Projection | None = None
     squared: bool = False
 
     def __post_init__(self) -> None:
-        if not self.t >= 0:
+        if not bool((torch.as_tensor(self.t) >= 0).all()):
             raise InputError("t", self.t, "a distance from 0 upwards")
+
+    @classmethod
+    def fit(
+        cls,
+        samples: Iterable[Sample],
+        share: float,
+        projection: Projection | None = None,
+        *,
+        most: int = 2000,
+        seed: int = 0,
+    ) -> Distance:
+        """The distance within which this share of the pairs of a head lies, of (at most `most`) queries and keys.
+
+        The sizes of heads differ, so that one distance for all makes some nearly full and others nearly empty.
+        """
+        if not 0 < share <= 1:
+            raise InputError("share", share, "a share of the pairs, above 0 and up to 1")
+        sides = [
+            pooled(((part[side], real[side]) for part, real in _parts(samples, projection)), most, seed)
+            for side in range(2)
+        ]
+        apart = torch.cdist(sides[0], sides[1]).flatten(1)
+        return cls(apart.kthvalue(max(1, round(share * apart.shape[1])), -1).values, projection)
 
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
         grid = layout.of(q, k)
         q, k = projected(self.projection, q, k)
-        radius = self.t**0.5 if self.squared else self.t
+        t = torch.as_tensor(self.t, dtype=torch.float64, device=q.device).expand(grid.heads)
+        radius = (t.sqrt() if self.squared else t).repeat(grid.batch)
         q, k = q.flatten(0, 1), k.flatten(0, 1)
         found = None
         if grid.batch * grid.heads * grid.n * grid.m > SMALL:
@@ -59,18 +87,18 @@ class Distance(Finder):
         return float(n) * m * r + (0 if self.projection is None else (n + m) * d * r)
 
 
-def _near_by_all(q: Tensor, k: Tensor, radius: float, grid: Grid) -> Int[Tensor, " pairs"]:
+def _near_by_all(q: Tensor, k: Tensor, radius: Tensor, grid: Grid) -> Int[Tensor, " pairs"]:
     """The pairs within the radius as numbers, row · m + key: all are compared, some queries at a time."""
     rows, found = max(1, CHUNK // max(1, len(q) * grid.m)), [torch.zeros(0, dtype=torch.long, device=q.device)]
     for start in range(0, grid.n, rows):
-        near = _within(q[:, start : start + rows, None], k[:, None], radius)
+        near = _within(q[:, start : start + rows, None], k[:, None], radius[:, None, None])
         head, i, j = near.nonzero().unbind(-1)
         entries = (head * grid.n + i + start) * grid.m + j
         found.append(entries[_visible(entries, grid)])
     return torch.cat(found)
 
 
-def _near_by_cells(q: Tensor, k: Tensor, radius: float, grid: Grid) -> Int[Tensor, " pairs"] | None:
+def _near_by_cells(q: Tensor, k: Tensor, radius: Tensor, grid: Grid) -> Int[Tensor, " pairs"] | None:
     """The same pairs, through cells as wide as the radius: whatever is near lies in the own cell or one beside it.
 
     Keys are sorted by cell. The cells before, at and after a query's own in the last dimension are one run of them, so
@@ -80,7 +108,7 @@ def _near_by_cells(q: Tensor, k: Tensor, radius: float, grid: Grid) -> Int[Tenso
     low, high = both.amin((0, 1)), both.amax((0, 1))
     dims = (high - low).topk(min(CELL_DIMENSIONS, q.shape[-1])).indices
     # A little wider than the radius: a distance may be rounded down to it.
-    width = torch.clamp((high - low)[dims] / CELLS, min=radius * (1 + 1e-6)).clamp(min=1e-300)
+    width = torch.clamp((high - low)[dims] / CELLS, min=float(radius.amax()) * (1 + 1e-6)).clamp(min=1e-300)
     cells = ((both[..., dims] - low[dims]) / width).long() + 1
     sizes = cells.amax((0, 1)) + 2
     strides = torch.cat([sizes.flip(0).cumprod(0).flip(0)[1:], sizes.new_ones(1)])
@@ -107,23 +135,31 @@ def _near_by_cells(q: Tensor, k: Tensor, radius: float, grid: Grid) -> Int[Tenso
         row = torch.repeat_interleave(torch.arange(start, stop, device=q.device), count[start:stop].sum(-1))
         inside = torch.arange(len(row), device=q.device) - torch.repeat_interleave(runs.cumsum(0) - runs, runs)
         key = order[torch.repeat_interleave(begin[start:stop].flatten(), runs) + inside]
-        near = _within(flat_q[row], flat_k[key], radius)
+        near = _within(flat_q[row], flat_k[key], radius[row // grid.n])
         entries = row[near] * grid.m + key[near] % grid.m
         found.append(entries[_visible(entries, grid)])
         start = stop
     return torch.cat(found)
 
 
-def _within(q: Float[Tensor, "*shape r"], k: Float[Tensor, "*shape2 r"], radius: float) -> Tensor:
+def _within(q: Float[Tensor, "*shape r"], k: Float[Tensor, "*shape2 r"], radius: Tensor) -> Tensor:
     """Whether two are within the radius: dimension by dimension, so that every way here rounds alike."""
     total: Tensor | None = None
     for one, two in zip(q.unbind(-1), k.unbind(-1), strict=True):
         square = (one - two).square_()
         total = square if total is None else total.add_(square)
     assert total is not None
-    return total <= radius * radius
+    return total <= radius.square().to(total.dtype)
 
 
 def _visible(entries: Int[Tensor, " pairs"], grid: Grid) -> Tensor:
     row = entries // grid.m
     return grid.visible(row // (grid.heads * grid.n), row % grid.n, entries % grid.m)
+
+
+def _parts(
+    samples: Iterable[Sample], projection: Projection | None
+) -> Iterator[tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]]:
+    """Queries and keys, projected, and which of them are real."""
+    for sample in samples:
+        yield projected(projection, sample.q, sample.k), (sample.real_queries(), sample.real_keys())
