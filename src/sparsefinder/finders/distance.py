@@ -60,7 +60,7 @@ class Distance(Finder):
     ) -> Distance:
         """The distance within which this share of the pairs of a head lies, of (at most `most`) queries and keys.
 
-        The sizes of heads differ, so that one distance for all makes some nearly full and others nearly empty.
+        One distance for all heads gives some of them many more pairs than others, which costs recall.
         """
         if not 0 < share <= 1:
             raise InputError("share", share, "a share of the pairs, above 0 and up to 1")
