@@ -24,8 +24,9 @@ from .sample import Sample, block_means
 
 __all__ = ["Projection", "learn", "low_rank", "principal"]
 
-# How far a query and a key are apart on the average when learning begins, squared, in margins. Between 2 and 16 it made
-# no difference on real heads; at the size of the queries and keys themselves the margin is nothing.
+# How far a query and a key are apart on the average when learning begins, squared, in margins. With 2, 4 or 8
+# recall on real heads differed by 0.04 at the most; left at the size of queries and keys, where the margin is nothing,
+# it was up to 0.2 lower after as many steps.
 MARGINS_APART = 4.0
 
 

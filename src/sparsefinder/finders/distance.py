@@ -20,7 +20,7 @@ __all__ = ["Distance"]
 
 # Below this many pairs, comparing all is quicker than building an index.
 SMALL = 1 << 21
-# What a pair that the index names costs, in units of one pair when all are compared: measured.
+# What a pair that the index names costs, in units of one pair when all are compared: an estimate.
 INDEX = 8.0
 # Cells in at most so many dimensions: a query looks into 3^dimensions of them.
 CELL_DIMENSIONS = 4
