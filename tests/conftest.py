@@ -13,12 +13,14 @@ CHECKED = [
     "sparsefinder.attention.portable",
     "sparsefinder.attention.reference",
     "sparsefinder.finders",
+    "sparsefinder.fitted",
     "sparsefinder.graph",
     "sparsefinder.interface",
     "sparsefinder.layout",
     "sparsefinder.metrics",
     "sparsefinder.pieces",
     "sparsefinder.projection",
+    "sparsefinder.sample",
     "sparsefinder.traces",
 ]
 install_import_hook(CHECKED, "beartype.beartype")

@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING, Any
 from .attention import attention
 from .entmax import entmax
 from .errors import InputError, SparsefinderError
-from .finders import Full, GlobalTokens, Window, finder
+from .finders import Finder, Full, GlobalTokens, Window, finder
+from .fitted import Sparsefinder
 from .graph import Graph
 from .layout import Layout
 from .metrics import GraphMetrics
+from .projection import Projection
+from .sample import Sample
+from .traces import Traces, TraceWriter
 
 if TYPE_CHECKING:
     from .models import load_model, predicting, record, save_model, use_entmax
@@ -19,13 +23,19 @@ __version__ = "0.1.0"
 _MODELS = ("load_model", "predicting", "record", "save_model", "use_entmax")
 
 __all__ = [
+    "Finder",
     "Full",
     "GlobalTokens",
     "Graph",
     "GraphMetrics",
     "InputError",
     "Layout",
+    "Projection",
+    "Sample",
+    "Sparsefinder",
     "SparsefinderError",
+    "TraceWriter",
+    "Traces",
     "Window",
     "attention",
     "entmax",

@@ -85,7 +85,12 @@ class Graph:
     def of_pairs(cls, batch: Index, head: Index, query: Index, key: Index, grid: Grid) -> Graph:
         """Explicit pairs, in any order, repeated or not."""
         row = (batch * grid.heads + head) * grid.n + query
-        return cls(grid, (_pairs(torch.unique(row * grid.m + key), grid),))
+        return cls.of_numbers(row * grid.m + key, grid)
+
+    @classmethod
+    def of_numbers(cls, pairs: Index, grid: Grid) -> Graph:
+        """Explicit pairs by their numbers ((batch · heads + head) · n + query) · m + key."""
+        return cls(grid, (_pairs(torch.unique(pairs), grid),))
 
     @classmethod
     def of_entmax(
@@ -228,8 +233,11 @@ class Graph:
 
     def coarsen(self, block: int) -> Graph:
         """The blocks of `block` × `block` positions in which this graph has a pair: a superset of it."""
-        piece, _ = self._blocks(block)
-        return Graph(self.grid, (piece,))
+        return Graph(self.grid, (self.coarse_pairs(block),))
+
+    def coarse_pairs(self, block: int) -> Blocks:
+        """The same blocks, as a single piece."""
+        return self._blocks(block)[0]
 
     def to_block_mask(self, block: int = 128) -> BlockMask:
         """The same pairs for `torch.nn.attention.flex_attention`."""

@@ -19,16 +19,32 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph
 from ..layout import Layout
+from ..projection import Projection
 
-__all__ = ["FINDERS", "Finder", "Keys", "Queries", "Union", "finder"]
+__all__ = ["FINDERS", "Finder", "Keys", "Queries", "Union", "finder", "finder_class", "projected", "refuse_decoding"]
 
 Queries = Float[Tensor, "batch heads n d"]
 Keys = Float[Tensor, "batch heads m d"]
 
 # The name of each finder in recipes and on the command line, and where its class is.
 FINDERS = {
+    "bigbird": ".big_bird.BigBird",
+    "block-centroids": ".block_centroids.BlockCentroids",
+    "block-topk": ".block_top_k.BlockTopK",
+    "distance": ".distance.Distance",
     "full": ".full.Full",
     "global": ".global_tokens.GlobalTokens",
+    "kmeans": ".k_means.KMeans",
+    "longformer": ".longformer.Longformer",
+    "oracle": ".oracle.Oracle",
+    "probe": ".probe.Probe",
+    "quantization": ".quantization.Quantization",
+    "random": ".random_blocks.RandomBlocks",
+    "reformer": ".reformer.Reformer",
+    "routing": ".routing.Routing",
+    "sketch": ".sketch.Sketch",
+    "strided": ".strided.Strided",
+    "topk": ".top_k.TopK",
     "window": ".window.Window",
 }
 
@@ -76,18 +92,37 @@ def finder(name: str, **parameters: object) -> Finder:
 
     >>> finder("window", size=11) | finder("global", count=1)
     """
-    if name not in FINDERS:
-        near = difflib.get_close_matches(name, FINDERS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise InputError("finder", repr(name) + hint, f"one of {', '.join(sorted(FINDERS))}")
-    module, _, attribute = FINDERS[name].rpartition(".")
-    kind: type[Finder] = getattr(import_module(module, __package__), attribute)
+    kind = finder_class(name)
     known = [field.name for field in fields(kind)]
     unknown = sorted(set(parameters) - set(known))
     if unknown:
         takes = f"takes {', '.join(known)}" if known else "takes no parameters"
         raise InputError(f"parameters of {name}", ", ".join(unknown), f"only what it takes: {name} {takes}")
     return kind(**parameters)
+
+
+def finder_class(name: str) -> type[Finder]:
+    """The class of a finder by its name in `FINDERS`."""
+    if name not in FINDERS:
+        near = difflib.get_close_matches(name, FINDERS, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise InputError("finder", repr(name) + hint, f"one of {', '.join(sorted(FINDERS))}")
+    module, _, attribute = FINDERS[name].rpartition(".")
+    return getattr(import_module(module, __package__), attribute)
+
+
+def projected(projection: Projection | None, q: Queries, k: Keys) -> tuple[Tensor, Tensor]:
+    """Queries and keys where a finder compares them: projected, or as they are."""
+    return (q, k) if projection is None else (projection.of_queries(q), projection.of_keys(k))
+
+
+def refuse_decoding(finder: Finder, layout: Layout) -> None:
+    """Raise if a finder that looks ahead is asked to decode. A whole sequence it may have, masked: for comparison."""
+    offset = layout.query_offset
+    decodes = bool((offset != 0).any()) if isinstance(offset, Tensor) else offset != 0
+    if layout.causal and decodes and not finder.causal_safe:
+        got = f"{type(finder).__name__}, whose choice of keys depends on tokens after the query"
+        raise InputError("finder", got, "one with causal_safe, to decode step by step")
 
 
 def _parts(one: Finder) -> tuple[Finder, ...]:

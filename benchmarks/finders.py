@@ -1,0 +1,107 @@
+"""What predicting costs: time of each finder, in percent of dense attention over the same queries and keys.
+
+python benchmarks/finders.py --backend auto
+
+Also how the time of prediction with attention over the predicted graph grows with the length: the exponent of n.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import Tensor
+
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.timing import interleaved
+from sparsefinder import Finder, attention
+from sparsefinder.finders import BigBird, Distance, KMeans, Probe, Quantization, Reformer, Routing, Sketch
+from sparsefinder.projection import Projection, low_rank
+from sparsefinder.sample import Sample
+
+HEADS, D, R = 8, 64, 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lengths", type=int, nargs="*", default=[512, 4096])
+    parser.add_argument("--growth", type=int, nargs="*", default=[2048, 4096, 8192, 16384])
+    parser.add_argument("--backend", default="auto", help="of the attention that predicting is set against")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=7)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    for n in arguments.lengths:
+        q, k, v = _tokens(n)
+        dense: Callable[[], object] = partial(attention, q, k, v, backend=arguments.backend)
+        finders = _finders(n)
+        times = interleaved(dense, *(partial(finder, q, k) for finder in finders.values()), repeats=arguments.repeats)
+        print(f"n = {n}: dense attention {1000 * median(times[0]):.1f} ms, backend {arguments.backend}")
+        for name, taken in zip(finders, times[1:], strict=True):
+            share = median(each / whole for each, whole in zip(taken, times[0], strict=True))
+            print(f"  {name:28} {1000 * median(taken):8.2f} ms {100 * share:7.1f} %")
+    if len(arguments.growth) > 1:
+        _growth(arguments.growth, arguments.backend, arguments.repeats)
+
+
+def _growth(lengths: list[int], backend: str, repeats: int) -> None:
+    """Prediction by k-means with √n clusters, and attention over what it predicts."""
+    work: list[Callable[[], object]] = []
+    for n in lengths:
+        q, k, v = _tokens(n)
+        finder = _k_means(math.isqrt(n))
+        work.append(partial(_predict_and_attend, finder, q, k, v, backend))
+    taken = [median(times) for times in interleaved(*work, repeats=max(1, repeats // 2))]
+    for n, seconds in zip(lengths, taken, strict=True):
+        print(f"n = {n}: prediction and attention with {math.isqrt(n)} clusters {1000 * seconds:.0f} ms")
+    power = math.log(taken[-1] / taken[0]) / math.log(lengths[-1] / lengths[0])
+    print(f"from {lengths[0]} to {lengths[-1]} it grows as n^{power:.2f}")
+
+
+def _predict_and_attend(finder: Finder, q: Tensor, k: Tensor, v: Tensor, backend: str) -> Tensor:
+    return attention(q, k, v, finder(q, k), backend=backend)
+
+
+def _tokens(n: int) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, 1, HEADS, n, D, generator=generator).unbind()
+    return 2 * q, k, v
+
+
+def _projection() -> Projection:
+    maps = torch.randn(HEADS, D, R, generator=torch.Generator().manual_seed(1)) / math.sqrt(D)
+    return Projection(maps, maps)
+
+
+def _k_means(clusters: int) -> KMeans:
+    """Centroids that share the tokens out about evenly: tokens like those to come."""
+    q, k, _ = _tokens(max(64, clusters))
+    chosen = torch.cat([q, k], 2)[0, :, :clusters]
+    return KMeans(chosen @ _projection().queries, 1, _projection())
+
+
+def _finders(n: int) -> dict[str, Finder]:
+    q, k, _ = _tokens(512)
+    samples = [Sample(q, k)]
+    return {
+        "k-means, 64 clusters": _k_means(64),
+        "quantization, 16 bins": Quantization(16, _projection()),
+        "quantization by edges": Quantization.fit(samples, 16, _projection()),
+        "probe, 64 clusters, 4 probes": Probe(k[0, :, :64].clone(), 4),
+        "distance": Distance(0.5, _projection()),
+        "sketch, r = 8, 5 %": Sketch(low_rank(samples, 8), share=0.05),
+        "Reformer, 16 buckets": Reformer(16),
+        "Routing, 16 clusters": Routing.fit(samples, 16),
+        "BigBird, blocks of 16": BigBird(2, 16, 11),
+    }
+
+
+if __name__ == "__main__":
+    main()

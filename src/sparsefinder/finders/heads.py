@@ -1,0 +1,117 @@
+"""A finder of its own for each head: per-head settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from ..errors import InputError
+from ..graph import Graph
+from ..layout import Grid, Layout
+from ..pieces import Buckets, Index, Piece, Truth
+from ..projection import Projection
+from .base import Finder, Keys, Queries, Union
+
+__all__ = ["Heads", "of_heads"]
+
+
+@dataclass(frozen=True, eq=False)
+class Heads(Finder):
+    """Predict the graph of each head with another finder.
+
+    >>> Heads((KMeans(few), KMeans(many)), which=(0, 0, 1, 0))(q, k)  # the third of four heads has many centroids
+
+    finders: made for all heads each; of their tensors only what belongs to their own heads is used.
+    which: the place in `finders` of each head's.
+    """
+
+    finders: tuple[Finder, ...]
+    which: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not all(0 <= one < len(self.finders) for one in self.which):
+            raise InputError("which", self.which, f"for each head a number from 0 to {len(self.finders) - 1}")
+
+    @property
+    def causal_safe(self) -> bool:
+        return all(self.finders[one].causal_safe for one in set(self.which))
+
+    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
+        grid = layout.of(q, k)
+        if grid.heads != len(self.which):
+            raise InputError("q", f"{grid.heads} heads", f"{len(self.which)}, as this was made for")
+        pieces: list[Piece] = []
+        for number, finder in enumerate(self.finders):
+            heads = torch.tensor([head for head, one in enumerate(self.which) if one == number], device=grid.device)
+            if len(heads):
+                part = of_heads(finder, heads.long())(q[:, heads], k[:, heads], layout)
+                pieces += [_spread(piece, heads, part.grid, grid.heads) for piece in part.pieces]
+        return Graph(grid, tuple(pieces))
+
+    def cost(self, n: int, m: int, d: int) -> float:
+        return sum(self.finders[one].cost(n, m, d) for one in self.which) / max(1, len(self.which))
+
+
+def of_heads(finder: Finder, heads: Int[Tensor, " some"]) -> Finder:
+    """The finder for some of its heads. Every tensor of a finder has one entry a head."""
+    if isinstance(finder, Union):
+        return Union(tuple(of_heads(each, heads) for each in finder.finders))
+    changed: dict[str, Any] = {}
+    for field in fields(finder):
+        value = getattr(finder, field.name)
+        if isinstance(value, Tensor):
+            changed[field.name] = value[heads]
+        elif isinstance(value, Projection):
+            queries = value.queries[heads]
+            changed[field.name] = Projection(queries, queries if value.shared else value.keys[heads])
+    return replace(finder, **changed) if changed else finder
+
+
+def _spread(piece: Piece, heads: Int[Tensor, " some"], grid: Grid, total: int) -> Piece:
+    """A piece of some heads as one of all."""
+    if isinstance(piece, Buckets):
+        # As buckets again, which kernels know: other heads are in none.
+        tables = []
+        for table in (piece.queries, piece.keys):
+            wide = table.new_full((table.shape[0], total, *table.shape[2:]), -1)
+            wide[:, heads] = table
+            tables.append(wide)
+        return Buckets(*tables)
+    places = torch.full((total,), -1, device=heads.device)
+    places[heads] = torch.arange(len(heads), device=heads.device)
+    return _OfHeads(piece, places, grid)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfHeads:
+    """A piece that only some heads have."""
+
+    piece: Piece
+    places: Int[Tensor, " heads"]
+    grid: Grid
+    uniform = False
+
+    @property
+    def group(self) -> int:
+        return self.piece.group
+
+    def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
+        place = self.places[h]
+        return self.piece.contains(self.grid, b, place.clamp(min=0), i, j) & (place >= 0)
+
+    def bound(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Index:
+        place = self.places[h]
+        return self.piece.bound(self.grid, b, place.clamp(min=0), i, rows) * (place >= 0)
+
+    def candidates(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Int[Tensor, "count width"]:
+        place = self.places[h]
+        keys = self.piece.candidates(self.grid, b, place.clamp(min=0), i, rows)
+        return torch.where(place[:, None] >= 0, keys, -1)
+
+    def mask(self, grid: Grid, queries: slice) -> Truth:
+        inner = self.piece.mask(self.grid, queries).expand(self.grid.batch, self.grid.heads, -1, -1)
+        return inner[:, self.places.clamp(min=0)] & (self.places >= 0)[:, None, None]

@@ -1,0 +1,111 @@
+"""Routing Transformer: each centroid takes the queries and keys nearest to it. Roy et al., 2021, arXiv:2003.05997."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import InputError
+from ..graph import Graph
+from ..layout import Layout
+from ..projection import Projection
+from ..sample import Sample
+from .base import Finder, Keys, Queries, projected, refuse_decoding
+from .k_means import tokens_of
+
+__all__ = ["Routing", "taken"]
+
+
+@dataclass(frozen=True, eq=False)
+class Routing(Finder):
+    """Connect the queries and keys that the same centroid takes: the `size` of a sequence at the smallest angle to it.
+
+    >>> Routing.fit([Sample(q, k)], clusters=8)(q, k)
+
+    A query that no centroid takes has no keys: unite it with a window.
+
+    size: how many queries and how many keys a centroid takes; ⌈length / clusters⌉ if None.
+    projection: where the centroids lie; None for the space of queries and keys as they are.
+    """
+
+    centroids: Float[Tensor, "heads clusters r"]
+    size: int | None = None
+    projection: Projection | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.size < 1:
+            raise InputError("size", self.size, "a number of tokens from 1 upwards")
+
+    @classmethod
+    def fit(
+        cls,
+        samples: Iterable[Sample],
+        clusters: int,
+        size: int | None = None,
+        projection: Projection | None = None,
+        *,
+        decay: float = 0.9,
+        seed: int = 0,
+    ) -> Routing:
+        """Spherical k-means as the tokens come by: a centroid moves by 1 − decay towards the tokens nearest to it."""
+        generator = torch.Generator().manual_seed(seed)
+        centroids: Tensor | None = None
+        for tokens, real in tokens_of(samples, projection, "both"):
+            each = _unit(tokens.transpose(1, 2)[real].transpose(0, 1))
+            if centroids is None:
+                first = torch.randint(each.shape[1], (clusters,), generator=generator)
+                centroids = each[:, first.to(each.device)]
+            nearest = (each @ centroids.mT).argmax(-1)
+            sums = torch.zeros_like(centroids).scatter_add_(1, nearest[..., None].expand_as(each), each)
+            empty = (sums == 0).all(-1, keepdim=True)
+            centroids = torch.where(empty, centroids, _unit(decay * centroids + (1 - decay) * _unit(sums)))
+        if centroids is None:
+            raise InputError("samples", "none", "at least one batch of queries and keys")
+        return cls(centroids, size, projection)
+
+    @property
+    def causal_safe(self) -> bool:
+        return False
+
+    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
+        refuse_decoding(self, layout)
+        grid = layout.of(q, k)
+        q, k = projected(self.projection, q, k)
+        places = grid.layout
+        return Graph.buckets(self._taken(q, places.query_lengths), self._taken(k, places.key_lengths), grid)
+
+    def _taken(self, tokens: Tensor, lengths: Int[Tensor, " batch"] | None) -> Int[Tensor, "batch heads length slots"]:
+        batch, _, length, _ = tokens.shape
+        ends = torch.full((batch,), length, device=tokens.device) if lengths is None else lengths
+        clusters = self.centroids.shape[1]
+        sizes = -(-ends // clusters) if self.size is None else torch.full_like(ends, self.size)
+        scores = _unit(tokens) @ _unit(self.centroids.to(tokens.dtype)).mT
+        return taken(scores, sizes, ends)
+
+    def cost(self, n: int, m: int, d: int) -> float:
+        _, clusters, r = self.centroids.shape
+        return float(n + m) * r * (clusters + (0 if self.projection is None else d))
+
+
+def taken(
+    scores: Float[Tensor, "batch heads length clusters"], sizes: Int[Tensor, " batch"], ends: Int[Tensor, " batch"]
+) -> Int[Tensor, "batch heads length slots"]:
+    """The clusters that take each token, −1 for none: every one takes the `sizes` best of the first `ends` tokens."""
+    length = scores.shape[2]
+    real = torch.arange(length, device=scores.device) < ends[:, None]
+    sizes = torch.minimum(sizes, ends)
+    by_cluster = scores.masked_fill(~real[:, None, :, None], -torch.inf).mT
+    best = by_cluster.topk(int(sizes.amax()) if sizes.numel() else 0, -1).indices
+    counts = (torch.arange(best.shape[-1], device=scores.device) < sizes[:, None, None, None]).expand_as(best)
+    chosen = torch.zeros_like(by_cluster, dtype=torch.bool).scatter_(-1, best, counts).mT
+    slots = int(chosen.sum(-1).amax()) if chosen.numel() else 0
+    order = chosen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[..., :slots]
+    return torch.where(chosen.gather(-1, order), order, -1)
+
+
+def _unit(tokens: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(tokens, dim=-1)

@@ -1,0 +1,44 @@
+"""Blocks of neighbouring tokens: which there are, and graphs made of them."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from ..graph import Graph
+from ..layout import Grid
+from ..pieces import Blocks
+
+__all__ = ["chosen_blocks", "covered", "query_blocks"]
+
+
+def query_blocks(grid: Grid, size: int) -> tuple[Int[Tensor, "batch rows"], int]:
+    """The block that each row of queries stands in, and how many queries a row has.
+
+    Blocks are counted by position, so that a decoding step falls into the block it has in the whole sequence. Where the
+    first query is not the first of its block, every query is a row of its own.
+    """
+    offset = grid.layout.query_offset
+    if not isinstance(offset, Tensor) and offset % size == 0:
+        return (torch.arange(-(-grid.n // size), device=grid.device) + offset // size)[None], size
+    b, i = torch.arange(grid.batch, device=grid.device)[:, None], torch.arange(grid.n, device=grid.device)
+    return grid.position(b, i).expand(grid.batch, -1) // size, 1
+
+
+def covered(size: int, window: int, global_tokens: int) -> tuple[int, int]:
+    """Of blocks of this size: how many to each side a window covers whole (−1: not even its own), how many first ones
+    global tokens cover whole.
+    """
+    return ((window // 2 + 1) // size - 1 if window else -1), global_tokens // size
+
+
+def chosen_blocks(chosen: Int[Tensor, "batch heads rows count"], query_size: int, key_size: int, grid: Grid) -> Graph:
+    """The blocks of keys chosen for each row of queries, in any order, repeated or not; −1 is none."""
+    key_blocks = max(1, -(-grid.m // key_size))
+    ordered = torch.where(chosen < 0, key_blocks, chosen).sort(-1).values
+    keep = ordered < key_blocks
+    keep[..., 1:] &= ordered[..., 1:] != ordered[..., :-1]
+    offsets = torch.nn.functional.pad(keep.sum(-1).flatten().cumsum(0), (1, 0))
+    piece = Blocks(offsets, ordered[keep], chosen.shape[0], chosen.shape[1], key_blocks, query_size, key_size)
+    return Graph(grid, (piece,))

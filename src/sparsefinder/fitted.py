@@ -1,0 +1,279 @@
+"""Sparsefinder: a fitted finder for every attention layer of a model, learned from traces, saved and loaded.
+
+>>> fitted = Sparsefinder.fit(traces, "kmeans", clusters=16, extra=Window(11) | GlobalTokens(1))
+>>> fitted = Sparsefinder.fit(traces, "sketch", recall=0.99)  # each head at the highest sparsity that reaches it
+>>> fitted.save_pretrained("runs/demo/finders")
+>>> with predicting(model, Sparsefinder.from_pretrained("runs/demo/finders")):
+...     model(**inputs)
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from .errors import InputError
+from .finders import FINDERS, Finder, Heads, Union
+from .finders.base import finder as finder_by_name
+from .finders.base import finder_class
+from .metrics import GraphMetrics
+from .projection import Projection, learn
+from .sample import Sample
+from .traces import Samples, Site, Traces
+
+__all__ = ["GRIDS", "Sparsefinder"]
+
+FORMAT = 1
+CONFIG, TENSORS = "finders.json", "finders.safetensors"
+
+# The settings that a wanted recall is looked for among, unless they are given.
+GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "distance": {"t": (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)},
+    "quantization": {"beta": (2, 4, 8, 16, 32)},
+    "kmeans": {"clusters": (4, 8, 16, 32), "top_k": (1, 2)},
+    "routing": {"clusters": (2, 4, 8, 16)},
+    "sketch": {"r": (8,), "share": (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)},
+    "probe": {"clusters": (32,), "probes": (1, 2, 3, 4, 6, 8, 12, 16)},
+}
+# These look for closeness, which the paper's projection is learned for.
+METRIC = ("block-centroids", "block-topk", "distance", "kmeans", "quantization")
+# Settings that only say how a fitted finder is used: nothing has to be fitted again for another one.
+CHEAP = ("t", "top_k", "probes", "share", "slack", "k", "size", "squared")
+
+
+@dataclass(frozen=True, eq=False)
+class Sparsefinder(Mapping[Site, Finder]):
+    """A finder for each (kind, layer): a mapping, as `predicting` takes it."""
+
+    finders: Mapping[Site, Finder]
+
+    def __getitem__(self, site: Any) -> Finder:
+        return self.finders[site]
+
+    def __iter__(self) -> Iterator[Site]:
+        return iter(self.finders)
+
+    def __len__(self) -> int:
+        return len(self.finders)
+
+    @classmethod
+    def fit(
+        cls,
+        traces: Traces,
+        method: str = "kmeans",
+        *,
+        recall: float | None = None,
+        held_out: float = 0.2,
+        extra: Finder | None = None,
+        projections: Mapping[Site, Projection] | None = None,
+        batch: int = 16,
+        seed: int = 0,
+        progress: bool = True,
+        **settings: Any,
+    ) -> Sparsefinder:
+        """Fit a method to every layer of the traces.
+
+        method, settings: its name in FINDERS and what it is fitted with, such as clusters=16.
+        recall: choose for each head, among settings given as lists (GRIDS if none are), the one of the highest sparsity
+        that reaches this recall on held-out sequences; where none does, the one that comes closest.
+        held_out: the share of sequences to choose on.
+        extra: united with every layer's finder: Window(11) | GlobalTokens(1), say.
+        projections: for the methods of the paper; learned here if None.
+        batch: sequences to a step of learning.
+        """
+        if recall is not None and not 0 < recall <= 1:
+            raise InputError("recall", recall, "a share of the gold pairs, above 0 and up to 1")
+        if not 0 < held_out < 1:
+            raise InputError("held_out", held_out, "a share of the sequences between 0 and 1")
+        finder_class(method)
+        finders: dict[Site, Finder] = {}
+        for site in traces.sites:
+            every = len(traces.samples(*site, batch=1))
+            stop = every if recall is None else max(1, min(every - 1, round(every * (1 - held_out))))
+            samples = traces.samples(*site, batch, stop=stop, seed=seed)
+            projection = None
+            if method in METRIC:
+                given = None if projections is None else projections[site]
+                projection = given or _learned(samples, site, settings.get("block", 1), seed, progress)
+            if recall is None:
+                found: Finder = next(iter(_candidates(method, samples, projection, seed, settings)))
+                finders[site] = found if extra is None else found | extra
+            else:
+                grid = {**GRIDS.get(method, {}), **settings}
+                candidates = list(_candidates(method, samples, projection, seed, grid))
+                held = traces.samples(*site, batch=4, start=stop)
+                finders[site] = _chosen(candidates, held, recall, extra)
+        return cls(finders)
+
+    def save_pretrained(self, path: str | Path) -> None:
+        """Write the finders to a folder: their settings as JSON, their tensors as safetensors."""
+        tensors: dict[str, Tensor] = {}
+        sites = [
+            {"kind": kind, "layer": layer, "finder": _state(finder, f"{kind}.{layer}", tensors)}
+            for (kind, layer), finder in self.items()
+        ]
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            (folder / CONFIG).write_text(json.dumps({"format": FORMAT, "sites": sites}, indent=1))
+            save_file({name: each.detach().cpu().contiguous() for name, each in tensors.items()}, folder / TENSORS)
+            target.mkdir(exist_ok=True)
+            # The settings last: a folder that has them has everything.
+            for name in (TENSORS, CONFIG):
+                os.replace(folder / name, target / name)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path) -> Sparsefinder:
+        """Read what `save_pretrained` wrote."""
+        file = Path(path) / CONFIG
+        if not file.is_file():
+            raise InputError("path", path, f"a folder that save_pretrained wrote, with its {CONFIG}")
+        config = json.loads(file.read_text())
+        if config.get("format") != FORMAT:
+            raise InputError("path", f"{path} of format {config.get('format')}", f"finders of format {FORMAT}")
+        tensors = load_file(Path(path) / TENSORS)
+        return cls({(site["kind"], site["layer"]): _restored(site["finder"], tensors) for site in config["sites"]})
+
+
+def _learned(samples: Samples, site: Site, block: int, seed: int, progress: bool) -> Projection:
+    from tqdm.auto import tqdm
+
+    with tqdm(total=len(samples), desc=f"{site[0]} layer {site[1]}", disable=not progress, leave=False) as bar:
+
+        def show(step: int, loss: float) -> None:
+            bar.update()
+            bar.set_postfix(loss=f"{loss:.3f}")
+
+        return learn(samples, block=block, seed=seed, progress=show)
+
+
+def _candidates(
+    method: str, samples: Iterable[Sample], projection: Projection | None, seed: int, settings: Mapping[str, Any]
+) -> Iterator[Finder]:
+    """The method with every combination of the settings that are given as lists."""
+    kind = finder_class(method)
+    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in settings.items()}
+    kept_as = {each.name for each in fields(kind)}
+    cheap = {name: values for name, values in lists.items() if name in CHEAP and name in kept_as}
+    costly = {name: values for name, values in lists.items() if name not in cheap}
+    takes = inspect.signature(kind.fit).parameters if hasattr(kind, "fit") else {}
+    own: dict[str, Any] = {} if projection is None else {"projection": projection}
+    for dear in _combinations(costly):
+        fitted: Finder | None = None
+        for choice in _combinations(cheap):
+            if not all(name in takes for name in (*dear, *choice)) or not takes:
+                yield finder_by_name(method, **own, **dear, **choice)
+            elif fitted is None:
+                seeded = {"seed": seed} if "seed" in takes else {}
+                fitted = kind.fit(  # type: ignore[attr-defined]
+                    samples, **own, **dear, **choice, **seeded
+                )
+                yield fitted
+            elif _possible(fitted, choice):
+                kept = {each.name: getattr(fitted, each.name) for each in fields(fitted)}
+                yield kind(**{**kept, **choice})
+
+
+def _combinations(lists: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*lists.values()):
+        yield dict(zip(lists, values, strict=True))
+
+
+def _possible(fitted: Finder, choice: Mapping[str, Any]) -> bool:
+    """Whether there are as many centroids as a choice asks for."""
+    centroids = getattr(fitted, "centroids", None)
+    most = centroids.shape[1] if isinstance(centroids, Tensor) else None
+    return most is None or all(choice.get(name, 1) <= most for name in ("top_k", "probes"))
+
+
+def _chosen(candidates: list[Finder], held: Iterable[Sample], recall: float, extra: Finder | None) -> Finder:
+    """For each head the candidate that reaches the recall at the highest sparsity."""
+    metrics = [GraphMetrics() for _ in candidates]
+    fixed = [each if extra is None else each | extra for each in candidates]
+    for sample in held:
+        gold = sample.gold
+        for finder, metric in zip(fixed, metrics, strict=True):
+            metric.update(finder(sample.q, sample.k, sample.layout), gold)
+    recalls, sparsities = (
+        torch.stack([each.by_head(ratio)[0] for each in metrics]) for ratio in ("recall", "sparsity")
+    )
+    best = _best(recalls, sparsities, recall)
+    used = sorted(set(best))
+    chosen = Heads(tuple(candidates[one] for one in used), tuple(used.index(one) for one in best))
+    return chosen if extra is None else chosen | extra
+
+
+def _best(recalls: Float[Tensor, "count heads"], sparsities: Float[Tensor, "count heads"], wanted: float) -> list[int]:
+    enough = recalls >= wanted
+    by_sparsity = torch.where(enough, sparsities, -1.0).argmax(0)
+    return torch.where(enough.any(0), by_sparsity, recalls.argmax(0)).tolist()
+
+
+def _state(finder: Finder, key: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """A finder as JSON; its tensors go into the table under names that begin with the key."""
+    settings: dict[str, Any] = {}
+    for each in fields(finder):
+        value, name = getattr(finder, each.name), f"{key}.{each.name}"
+        if isinstance(value, Tensor):
+            value = {"tensor": _stored(name, value, tensors)}
+        elif isinstance(value, Projection):
+            sides = {"queries": value.queries, "keys": value.keys}
+            value = {"projection": [_stored(f"{name}.{side}", maps, tensors) for side, maps in sides.items()]}
+        elif isinstance(value, tuple) and all(isinstance(one, Finder) for one in value):
+            value = {"finders": [_state(one, f"{name}.{place}", tensors) for place, one in enumerate(value)]}
+        settings[each.name] = value
+    return {"name": _name(finder), "settings": settings}
+
+
+def _stored(name: str, tensor: Tensor, tensors: dict[str, Tensor]) -> str:
+    """Where the tensor is in the table: under this name, unless it is there already, as shared maps are."""
+    for place, known in tensors.items():
+        if known is tensor:
+            return place
+    tensors[name] = tensor
+    return name
+
+
+def _restored(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Finder:
+    settings: dict[str, Any] = {}
+    for name, value in state["settings"].items():
+        if isinstance(value, dict):
+            if "tensor" in value:
+                value = tensors[value["tensor"]]
+            elif "projection" in value:
+                value = Projection(*(tensors[place] for place in value["projection"]))
+            else:
+                value = tuple(_restored(one, tensors) for one in value["finders"])
+        settings[name] = tuple(value) if isinstance(value, list) else value
+    if state["name"] in COMPOSED:
+        return COMPOSED[state["name"]](**settings)
+    return finder_by_name(state["name"], **settings)
+
+
+COMPOSED: dict[str, Any] = {"heads": Heads, "union": Union}
+
+
+def _name(finder: Finder) -> str:
+    for name, kind in COMPOSED.items():
+        if type(finder) is kind:
+            return name
+    for name in FINDERS:
+        if type(finder) is finder_class(name):
+            return name
+    raise InputError("finder", type(finder).__name__, "one of the finders in FINDERS, to be found again by its name")

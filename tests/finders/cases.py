@@ -1,0 +1,185 @@
+"""The matrix: every finder with its oracle, and every layout. A finder added to FINDERS belongs here too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sparsefinder import Layout
+from sparsefinder.finders import (
+    BigBird,
+    BlockCentroids,
+    BlockTopK,
+    Distance,
+    Finder,
+    Full,
+    GlobalTokens,
+    Heads,
+    KMeans,
+    Longformer,
+    Oracle,
+    Probe,
+    Quantization,
+    RandomBlocks,
+    Reformer,
+    Routing,
+    Sketch,
+    Strided,
+    TopK,
+    Window,
+)
+from sparsefinder.projection import Projection
+
+from . import oracles
+from .oracles import Head, Predicate
+
+HEADS, D, R, BLOCKS = 3, 6, 3, (1, 2, 5)
+
+
+def _random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+SHARED = Projection(shared := _random(HEADS, D, R, seed=1), shared)
+APART = Projection(_random(HEADS, D, R, seed=2), _random(HEADS, D, R, seed=3))
+RAW_CENTROIDS, CENTROIDS = _random(HEADS, 4, D, seed=4), 2 * _random(HEADS, 4, R, seed=5)
+EDGES = [_random(HEADS, R, 3, seed=seed).sort().values for seed in (6, 7)]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    finder: Finder
+    oracle: Callable[[Head], Predicate]
+    self_attention_only: bool = False
+
+
+def _rotations(rounds: int, d: int, half: int, seed: int) -> list[list[list[float]]]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(rounds, d, half, generator=generator).double().tolist()
+
+
+def _in(projection: Projection, oracle: Callable[[Head], Predicate]) -> Callable[[Head], Predicate]:
+    return lambda head: oracle(head.mapped(projection.queries.tolist(), projection.keys.tolist()))
+
+
+def _per_head(head: Head) -> Predicate:
+    if head.number == 1:
+        return oracles.strided(head, 4)
+    return _in(SHARED, lambda mapped: oracles.k_means(mapped, CENTROIDS.tolist(), 2 if head.number else 1))(head)
+
+
+def _block_cases(z: int) -> list[Case]:
+    near = CENTROIDS.tolist()
+    wide = BlockTopK(z, 1, SHARED, window=9, globals=2, score="product")
+    return [
+        Case(f"bigbird {z}", BigBird(2, z, 3, 1, seed=7), lambda head: oracles.big_bird(head, 2, z, 3, 1, 7)),
+        Case(f"random {z}", RandomBlocks(3, z, seed=8), lambda head: oracles.big_bird(head, 3, z, 0, 0, 8)),
+        Case(
+            f"block-topk {z}",
+            BlockTopK(z, 2, APART),
+            _in(APART, lambda head: oracles.block_top_k(head, z, 2, 0, 0, False)),
+        ),
+        Case(
+            f"block-topk with window {z}",
+            wide,
+            _in(SHARED, lambda head: oracles.block_top_k(head, z, 1, 9, 2, True)),
+        ),
+        Case(
+            f"block-centroids {z}",
+            BlockCentroids(z, 2, CENTROIDS, SHARED),
+            _in(SHARED, lambda head: oracles.block_centroids(head, z, 2, near)),
+        ),
+    ]
+
+
+raw, near = RAW_CENTROIDS.tolist(), CENTROIDS.tolist()
+CASES = [
+    Case("full", Full(), lambda head: lambda i, j: True),
+    Case("window", Window(5), lambda head: oracles.window(head, 5)),
+    Case("no window", Window(0), lambda head: oracles.window(head, 0)),
+    Case("global", GlobalTokens(2), lambda head: oracles.global_tokens(head, 2)),
+    Case("strided", Strided(4), lambda head: oracles.strided(head, 4)),
+    Case("longformer", Longformer(3, 4, seed=5), lambda head: oracles.longformer(head, 3, 4, 5)),
+    Case("longformer without globals", Longformer(3, 0), lambda head: oracles.longformer(head, 3, 0, 0)),
+    *(case for block in BLOCKS for case in _block_cases(block)),
+    Case("bigbird wide", BigBird(1, 2, 11, 4, seed=9), lambda head: oracles.big_bird(head, 1, 2, 11, 4, 9)),
+    Case("reformer", Reformer(4, 2, 3), lambda head: oracles.reformer(head, _rotations(2, 2 * D, 2, 3), True), True),
+    Case(
+        "reformer apart",
+        Reformer(6, 1, 3, shared=False),
+        lambda head: oracles.reformer(head, _rotations(1, D, 3, 3), False),
+    ),
+    Case(
+        "reformer projected",
+        Reformer(4, 1, 3, shared=False, projection=SHARED),
+        _in(SHARED, lambda head: oracles.reformer(head, _rotations(1, R, 2, 3), False)),
+    ),
+    Case("routing", Routing(RAW_CENTROIDS), lambda head: oracles.routing(head, raw, None)),
+    Case("routing of 3", Routing(CENTROIDS, 3, APART), _in(APART, lambda head: oracles.routing(head, near, 3))),
+    Case("oracle", Oracle(), oracles.oracle),
+    Case("topk", TopK(0.2), lambda head: oracles.top_k(head, 0.2)),
+    Case("distance", Distance(2.0, SHARED), _in(SHARED, lambda head: oracles.distance(head, 2.0, False))),
+    Case("distance squared", Distance(5.0, APART, True), _in(APART, lambda head: oracles.distance(head, 5.0, True))),
+    Case(
+        "distance by head",
+        Distance(torch.tensor([1.0, 2.0, 3.0]), SHARED),
+        _in(SHARED, lambda head: oracles.distance(head, 1.0 + head.number, False)),
+    ),
+    Case("distance raw", Distance(3.0), lambda head: oracles.distance(head, 3.0, False)),
+    Case("quantization", Quantization(4, SHARED), _in(SHARED, lambda head: oracles.quantization(head, 4))),
+    Case(
+        "quantization by edges",
+        Quantization(4, SHARED, *EDGES),
+        _in(SHARED, lambda head: oracles.quantiles(head, EDGES[0].tolist(), EDGES[1].tolist())),
+    ),
+    Case("kmeans", KMeans(CENTROIDS, 1, SHARED), _in(SHARED, lambda head: oracles.k_means(head, near, 1))),
+    Case("kmeans top 2", KMeans(CENTROIDS, 2, APART), _in(APART, lambda head: oracles.k_means(head, near, 2))),
+    Case("kmeans raw", KMeans(RAW_CENTROIDS), lambda head: oracles.k_means(head, raw, 1)),
+    Case("probe", Probe(CENTROIDS, 2, APART), _in(APART, lambda head: oracles.probe(head, near, 2))),
+    Case("sketch share", Sketch(APART, share=0.3), _in(APART, lambda head: oracles.sketch(head, 0.3, None))),
+    Case("sketch slack", Sketch(APART, slack=1.5), _in(APART, lambda head: oracles.sketch(head, None, 1.5))),
+    Case(
+        "per head",
+        Heads((KMeans(CENTROIDS, 1, SHARED), Strided(4), KMeans(CENTROIDS, 2, SHARED)), (0, 1, 2)),
+        _per_head,
+    ),
+    Case(
+        "union",
+        KMeans(CENTROIDS, 1, SHARED) | Window(3),
+        lambda head: _either(
+            _in(SHARED, lambda mapped: oracles.k_means(mapped, near, 1))(head), oracles.window(head, 3)
+        ),
+    ),
+]
+
+
+def _either(one: Predicate, two: Predicate) -> Predicate:
+    return lambda i, j: one(i, j) or two(i, j)
+
+
+def _long(*lengths: int) -> Tensor:
+    return torch.tensor(lengths)
+
+
+# Sizes (sequences, queries, keys) and a layout.
+SCENES: dict[str, tuple[tuple[int, int, int], Layout]] = {
+    "plain": ((2, 13, 13), Layout()),
+    "ragged": ((3, 14, 14), Layout(key_lengths=_long(14, 5, 0), query_lengths=_long(14, 5, 0))),
+    "causal": ((2, 13, 13), Layout(causal=True)),
+    "causal ragged": ((2, 12, 12), Layout(causal=True, key_lengths=_long(12, 7), query_lengths=_long(12, 7))),
+    "cross": ((2, 9, 14), Layout()),
+    "cross ragged": ((2, 15, 11), Layout(key_lengths=_long(4, 11), query_lengths=_long(15, 6))),
+    "one query of many keys": ((2, 1, 12), Layout(key_lengths=_long(12, 3))),
+    "decoding": ((2, 1, 11), Layout(causal=True, query_offset=10)),
+    "decoding ragged": ((3, 1, 12), Layout(True, _long(12, 4, 7), _long(11, 3, 6))),
+    "decoding some": ((2, 4, 12), Layout(True, _long(12, 9), _long(8, 5))),
+}
+
+
+def tokens(sequences: int, n: int, m: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Queries and keys in float64, in which no two scores or distances come close to each other."""
+    return _random(sequences, HEADS, n, D, seed=seed + 10), _random(sequences, HEADS, m, D, seed=seed + 11)

@@ -1,0 +1,163 @@
+"""Sparsefinder: fitted to traces, chosen by recall, saved and loaded, used in a model."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sparsefinder import GlobalTokens, Graph, InputError, Layout, Window, predicting, use_entmax
+from sparsefinder.finders import FINDERS, Finder, Heads
+from sparsefinder.finders.base import finder_class
+from sparsefinder.fitted import Sparsefinder
+from sparsefinder.metrics import GraphMetrics
+from sparsefinder.traces import Traces, TraceWriter
+
+from .finders.cases import CASES
+from .finders.cases import HEADS as CASE_HEADS
+from .finders.cases import tokens as case_tokens
+from .synthetic import grouped
+from .tiny_models import make, words
+
+# Little enough for a few steps of learning to see through.
+NOISE = 0.5
+SETTINGS: dict[str, dict[str, Any]] = {
+    "distance": {"t": 1.0},
+    "quantization": {"beta": 4},
+    "kmeans": {"clusters": 6, "restarts": 2},
+    "routing": {"clusters": 6},
+    "sketch": {"r": 4, "share": 0.2},
+    "probe": {"clusters": 6, "probes": 1},
+    "block-topk": {"block": 4, "k": 2},
+    "block-centroids": {"block": 4, "k": 2, "clusters": 3},
+    "window": {"size": 5},
+    "reformer": {"buckets": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
+    path = tmp_path_factory.mktemp("traces") / "traces"
+    with TraceWriter(path, dtype="float32") as writer:
+        for seed in range(10):
+            for layer in (0, 1):
+                sample = grouped(2, seed=seed + 50 * layer, noise=NOISE)
+                writer.add("encoder", layer, sample.q, sample.k, sample.layout, sample.scale)
+    return Traces.open(path)
+
+
+def _scores(fitted: Sparsefinder, site: tuple[str, int], seed: int = 200) -> GraphMetrics:
+    metrics = GraphMetrics()
+    held = grouped(6, seed=seed, noise=NOISE)
+    metrics.update(fitted[site](held.q, held.k, held.layout), held.gold)
+    return metrics
+
+
+@pytest.mark.parametrize("method", SETTINGS)
+def test_every_method_can_be_fitted_saved_and_loaded(traces: Traces, tmp_path: Path, method: str) -> None:
+    fitted = Sparsefinder.fit(traces, method, **SETTINGS[method], extra=Window(3), batch=4)
+    assert list(fitted) == traces.sites
+    fitted.save_pretrained(tmp_path / "finders")
+    again = Sparsefinder.from_pretrained(tmp_path / "finders")
+    assert sorted(path.suffix for path in (tmp_path / "finders").iterdir()) == [".json", ".safetensors"]
+    held = grouped(3, seed=200, noise=NOISE)
+    for site in traces.sites:
+        one, two = (each[site](held.q, held.k).dense() for each in (fitted, again))
+        assert torch.equal(one, two)
+        assert (one & Window(3)(held.q, held.k).dense()).sum() == Window(3)(held.q, held.k).count().sum()
+
+
+@pytest.mark.parametrize("method", ["distance", "kmeans", "sketch", "probe"])
+def test_what_is_learned_beats_chance(traces: Traces, method: str) -> None:
+    fitted = Sparsefinder.fit(traces, method, **SETTINGS[method], batch=2)
+    scores = _scores(fitted, ("encoder", 0)).compute()
+    # Of pairs chosen at random, as many gold ones would be found as pairs are predicted.
+    assert scores.recall > 1 - scores.sparsity + 0.3
+
+
+def test_distances_may_be_fitted_to_a_share_of_the_pairs(traces: Traces) -> None:
+    fitted = Sparsefinder.fit(traces, "distance", share=0.15)
+    for site in traces.sites:
+        assert (_scores(fitted, site).by_head("sparsity")[0] - 0.85).abs().max() < 0.05
+
+
+@pytest.mark.parametrize("method", ["distance", "sketch", "probe", "kmeans"])
+def test_a_wanted_recall_is_reached_on_new_sequences(traces: Traces, method: str) -> None:
+    more: dict[str, Any] = {"probe": {"clusters": 12}, "kmeans": {"clusters": [2, 6], "restarts": 1}}.get(method, {})
+    fitted = Sparsefinder.fit(traces, method, recall=0.9, held_out=0.4, **more)
+    for site in traces.sites:
+        chosen = fitted[site]
+        assert isinstance(chosen, Heads)
+        recalls = _scores(fitted, site).by_head("recall")[0]
+        assert (recalls > 0.85).all()
+
+
+def test_less_recall_is_sparser_and_heads_may_differ(traces: Traces) -> None:
+    high, low = (Sparsefinder.fit(traces, "sketch", recall=recall, r=4) for recall in (0.999, 0.5))
+    sparse = [_scores(each, ("encoder", 1)).compute().sparsity for each in (high, low)]
+    assert sparse[0] < sparse[1]
+
+
+def test_per_head_choices_are_saved(traces: Traces, tmp_path: Path) -> None:
+    fitted = Sparsefinder.fit(traces, "kmeans", recall=0.8, clusters=[2, 6], restarts=1, extra=GlobalTokens(1))
+    fitted.save_pretrained(tmp_path / "finders")
+    again = Sparsefinder.from_pretrained(tmp_path / "finders")
+    held = grouped(3, seed=200, noise=NOISE)
+    for site in traces.sites:
+        assert torch.equal(fitted[site](held.q, held.k).dense(), again[site](held.q, held.k).dense())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_finder_survives_saving(tmp_path: Path, case: Any) -> None:
+    Sparsefinder({("encoder", 0): case.finder}).save_pretrained(tmp_path / "finders")
+    again = Sparsefinder.from_pretrained(tmp_path / "finders")[("encoder", 0)]
+    q, k = case_tokens(2, 9, 9)
+    assert q.shape[1] == CASE_HEADS
+    assert torch.equal(again(q, k).dense(), case.finder(q, k).dense())
+
+
+def test_fitting_is_repeatable(traces: Traces) -> None:
+    one, two = (Sparsefinder.fit(traces, "kmeans", clusters=4, restarts=1, seed=7) for _ in range(2))
+    held = grouped(2, seed=200, noise=NOISE)
+    assert torch.equal(one["encoder", 0](held.q, held.k).dense(), two["encoder", 0](held.q, held.k).dense())
+
+
+def test_a_fitted_one_predicts_in_a_model(tmp_path: Path) -> None:
+    model = use_entmax(make("bert"))
+    inputs = [{"input_ids": words(2, 12)} for _ in range(4)]
+    recorded = Traces.record(model, inputs, tmp_path / "traces", dtype="float32")
+    # With all ranks the sketch's scores are the real ones, and 2 below the best is the most that 1.5-entmax supports.
+    fitted = Sparsefinder.fit(recorded, "sketch", r=8, slack=2.001)
+    with torch.no_grad():
+        full = model(**inputs[0]).logits
+        with predicting(model, fitted):
+            predicted = model(**inputs[0]).logits
+        with predicting(model, Window(1)):
+            poor = model(**inputs[0]).logits
+    assert torch.allclose(full, predicted, atol=1e-4)
+    assert not torch.allclose(full, poor, atol=1e-1)
+
+
+def test_finders_that_look_ahead_are_told_apart(traces: Traces) -> None:
+    safe = {"distance", "kmeans", "sketch", "probe", "quantization"}
+    for method in ("distance", "kmeans", "sketch", "probe", "quantization", "routing", "block-topk"):
+        fitted = Sparsefinder.fit(traces, method, **SETTINGS[method])
+        assert fitted["encoder", 0].causal_safe == (method in safe)
+
+
+def test_what_cannot_be_is_refused(traces: Traces, tmp_path: Path) -> None:
+    class Own(Finder):
+        def __call__(self, q: Any, k: Any, layout: Layout = Layout()) -> Graph:
+            return Graph.full(layout.of(q, k))
+
+    with pytest.raises(InputError, match="did you mean 'kmeans'"):
+        Sparsefinder.fit(traces, "kmean")
+    with pytest.raises(InputError, match="recall: got 2"):
+        Sparsefinder.fit(traces, recall=2.0)
+    with pytest.raises(InputError, match="held_out"):
+        Sparsefinder.fit(traces, recall=0.9, held_out=1.0)
+    with pytest.raises(InputError, match="FINDERS"):
+        Sparsefinder({("encoder", 0): Own()}).save_pretrained(tmp_path / "finders")
+    with pytest.raises(InputError, match="save_pretrained"):
+        Sparsefinder.from_pretrained(tmp_path)
+    assert {finder_class(name) for name in FINDERS}
