@@ -20,8 +20,8 @@ __all__ = ["attention", "backends"]
 
 # An implementation is a module with `run(call) -> out`, `weights(call) -> sparse tensor`, and `refusal(call)`, which
 # says why it cannot take a call, or None. "auto" takes the first of AUTOMATIC that has no such reason.
-BACKENDS = {"reference": ".reference", "portable": ".portable"}
-AUTOMATIC = ("portable",)
+BACKENDS = {"reference": ".reference", "portable": ".portable", "native": ".native"}
+AUTOMATIC = ("native", "portable")
 
 Query = Float[Tensor, "batch heads n d"]
 Key = Float[Tensor, "batch kv_heads m d"]
@@ -70,7 +70,8 @@ def attention(
     layout: causality, padding and the position of the queries.
     scale: what scores are multiplied by; 1 / √d if None.
     exact: compute whatever it takes to get the result over all pairs, whatever the graph.
-    backend: "reference" (one dense matrix, the oracle), "portable" (torch, any device, never n × m) or "auto".
+    backend: "reference" (one dense matrix, the oracle), "portable" (torch, any device, never n × m), "native" (C++, CPU,
+        the fast one) or "auto".
     bias: added to the scores after scaling; broadcasts to [batch, heads, n, m].
     dropout: the share of weights dropped at random, as in training.
     return_weights: also return the weights (without dropout or gradient). A query with no pair gets zeros.
