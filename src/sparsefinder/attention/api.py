@@ -70,8 +70,8 @@ def attention(
     layout: causality, padding and the position of the queries.
     scale: what scores are multiplied by; 1 / √d if None.
     exact: compute whatever it takes to get the result over all pairs, whatever the graph.
-    backend: "reference" (one dense matrix, the oracle), "portable" (torch, any device, never n × m), "native" (C++, CPU,
-        the fast one) or "auto".
+    backend: "reference" (one dense matrix, the oracle), "portable" (torch, any device, never n × m), "native" (C++,
+        the fast one on a CPU) or "auto".
     bias: added to the scores after scaling; broadcasts to [batch, heads, n, m].
     dropout: the share of weights dropped at random, as in training.
     return_weights: also return the weights (without dropout or gradient). A query with no pair gets zeros.

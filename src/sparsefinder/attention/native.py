@@ -1,14 +1,15 @@
 """Attention on the CPU in C++: exact, faster than softmax attention, at the cost of the graph where there is one.
 
-Thin: what the kernels in `kernels/` cannot take is refused here, and tensors become what they expect, contiguous vectors
-of float32 whose sizes are multiples of 8. `SPARSEFINDER_KERNEL=plain` in the environment chooses the kernels that use no
-vector instructions, for tests and for the suspicious.
+Thin: what the kernels in `kernels/` cannot take is refused here, and tensors become what they expect: vectors of
+float32, each contiguous, whose sizes are multiples of 8. `SPARSEFINDER_KERNEL=plain` in the environment chooses the
+kernels that use no vector instructions, for tests and for the suspicious.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -22,9 +23,8 @@ from ..graph import Graph
 from ..pieces import Band, Blocks, Buckets, Columns, Piece, Rows
 from .call import Call
 
-_native: ModuleType | None
 try:
-    from .. import _native
+    _native: ModuleType | None = import_module("sparsefinder._native")
 except ImportError:
     _native = None
 
@@ -48,7 +48,7 @@ def refusal(call: Call) -> str | None:
         return "has no dropout"
     if call.grid.m > MOST_KEYS or call.grid.n > MOST_KEYS:
         return f"takes at most {MOST_KEYS} queries and keys"
-    if bool((torch.as_tensor(call.alpha) <= 1).any()):
+    if bool((call.alpha <= 1).any()) if isinstance(call.alpha, Tensor) else call.alpha <= 1:
         return "takes no alpha of 1: softmax has no zeros to leave out"
     return None
 
