@@ -1,4 +1,4 @@
-"""The native kernel against the oracle in float64: one law over layouts, graphs, alphas and sizes, forward and backward.
+"""The native kernel against the oracle in float64: one law over layouts, graphs, alphas and sizes, with gradients.
 
 Everything runs twice: with vector instructions, and with the plain twin of the kernels.
 """
@@ -9,6 +9,7 @@ import math
 import os
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -241,11 +242,11 @@ def test_weights_are_those_of_the_reference() -> None:
 
 def test_strides_of_any_kind() -> None:
     base = draw((2, 60, 4, 32), (2, 60, 4, 32), (2, 60, 4, 32))
-    heads_first = [x.transpose(1, 2) for x in base]
-    assert_same(*heads_first)
-    assert_same(*(x[:, :, ::2] for x in heads_first))
-    assert_same(*(x[..., ::2] for x in heads_first))
-    assert_same(*(x[:, :1].expand(-1, 4, -1, -1) for x in heads_first))
+    q, k, v = (x.transpose(1, 2) for x in base)
+    assert_same(q, k, v)
+    assert_same(q[:, :, ::2], k[:, :, ::2], v[:, :, ::2])
+    assert_same(q[..., ::2], k[..., ::2], v[..., ::2])
+    assert_same(q[:, :1].expand(-1, 4, -1, -1), k[:, :1].expand(-1, 4, -1, -1), v)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
@@ -288,12 +289,12 @@ def test_numbers_that_are_not_finite_are_refused(number: float, n: int) -> None:
         (lambda c: c | {name: c[name].double() for name in "qkv"}, "float32"),
     ],
 )
-def test_refusals_name_the_reason(change: Callable[[dict[str, object]], dict[str, object]], reason: str) -> None:
+def test_refusals_name_the_reason(change: Callable[[dict[str, Any]], dict[str, Any]], reason: str) -> None:
     q, k, v = draw((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8))
     call = change({"q": q, "k": k, "v": v})
     with pytest.raises(InputError, match=reason):
-        attention(**call, backend="native")  # type: ignore[call-overload]
-    assert attention(**call).shape == q.shape  # type: ignore[call-overload]
+        attention(**call, backend="native")
+    assert attention(**call).shape == q.shape
 
 
 def test_after_a_fork() -> None:
@@ -343,3 +344,41 @@ def test_large_graphs() -> None:
     for name, graph in graphs(Layout(), q, k).items():
         if name != "intersection":
             assert_same(q, k, v, graph, gradients=False)
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0, 6.0])
+@pytest.mark.parametrize("hint", [None, "band", "buckets, several slots", "union"], ids=str)
+@pytest.mark.parametrize("layout", ["all", "causal", "padded"])
+def test_exact_whatever_the_graph(layout: str, hint: str | None, spread: float) -> None:
+    """The graph decides what is looked at first, never what comes out; the screen rules out nothing that has weight."""
+    q, k, v = draw((2, 2, 60, 24), (2, 1, 1900, 24), (2, 1, 1900, 24), spread=spread)
+    chosen = layouts(2, 60, 1900)[layout]
+    if layout == "causal":
+        chosen = Layout(causal=True, query_offset=torch.tensor([1500, 20]))
+    assert_same(
+        q, k, v, None if hint is None else graphs(chosen, q, k)[hint], layout=chosen, exact=True, tolerance=2e-5
+    )
+
+
+@pytest.mark.parametrize("alpha", [2.0, 1.3], ids=str)
+def test_exact_at_other_alphas(alpha: float) -> None:
+    q, k, v = draw((1, 2, 60, 64), (1, 2, 1500, 64), (1, 2, 1500, 64), spread=3.0)
+    assert_same(q, k, v, alpha=alpha, exact=True)
+
+
+def test_exact_counts_what_it_computed() -> None:
+    q, k, v = draw((1, 2, 600, 32), (1, 2, 2000, 32), (1, 2, 2000, 32), spread=6.0)
+    with native.counting() as counted:
+        attention(q, k, v, backend="native")
+        assert counted.pairs.tolist() == [[600 * 2000] * 2]
+        attention(q, k, v, backend="native", exact=True)
+    assert counted.pairs.shape == (1, 2)
+    assert 0 < int(counted.pairs.max()) < 600 * 2000 // 3
+
+
+def test_exact_where_the_screen_does_not_pay() -> None:
+    """Flat scores pass the screen in numbers; the kernel notices and computes them all."""
+    q, k, v = draw((1, 1, 300, 16), (1, 1, 3000, 16), (1, 1, 3000, 16), spread=0.02)
+    with native.counting() as counted:
+        assert_same(q, k, v, exact=True, gradients=False)
+    assert int(counted.pairs.sum()) > 300 * 3000 // 2

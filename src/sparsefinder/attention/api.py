@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 from typing import Literal, overload
@@ -77,8 +78,10 @@ def attention(
     return_weights: also return the weights (without dropout or gradient). A query with no pair gets zeros.
     """
     call = _checked(q, k, v, None if exact else graph, alpha, layout, scale, bias, dropout)
-    if exact and graph is not None:
-        _check_graph(graph, call)
+    if exact:
+        if graph is not None:
+            _check_graph(graph, call)
+        call = replace(call, exact=True, first=None if graph is None else graph.within(layout))
     implementation = _choose(backend, call)
     out: Tensor = implementation.run(call).to(q.dtype)
     if not return_weights:

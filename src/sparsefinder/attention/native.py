@@ -8,6 +8,9 @@ kernels that use no vector instructions, for tests and for the suspicious.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -28,11 +31,43 @@ try:
 except ImportError:
     _native = None
 
-__all__ = ["refusal", "run", "weights"]
+__all__ = ["Counted", "counting", "refusal", "run", "weights"]
 
 LANES = 8
 # Keys and places in a row are counted in 32 bits.
 MOST_KEYS = 1 << 30
+# Where fewer keys are to be ruled out, or for fewer queries, looking at all of them is as fast.
+LEAST_SCREENED = 1024
+FEW_QUERIES = 8
+
+
+class Counted:
+    """How many scores were computed in float32, for each [batch, head]: what `counting` gives."""
+
+    pairs: Tensor
+
+    def start(self, batch: int, heads: int) -> Tensor:
+        self.pairs = torch.zeros(batch, heads, dtype=torch.long)
+        return self.pairs
+
+
+_counter: ContextVar[Counted | None] = ContextVar("counter", default=None)
+
+
+@contextmanager
+def counting() -> Iterator[Counted]:
+    """Count the scores of the native calls made within; the last call's count stays.
+
+    >>> with counting() as counted:
+    ...     out = attention(q, k, v, exact=True)
+    >>> counted.pairs.sum() / layout.of(q, k).degrees().sum() / heads  # the share of pairs that was computed
+    """
+    counted = Counted()
+    token = _counter.set(counted)
+    try:
+        yield counted
+    finally:
+        _counter.reset(token)
 
 
 def refusal(call: Call) -> str | None:
@@ -81,6 +116,7 @@ class _Setting:
     key_lengths: Tensor | None
     query_lengths: Tensor | None
     pieces: list[Any]
+    screened: bool
     plain: bool
 
     @staticmethod
@@ -89,18 +125,22 @@ class _Setting:
         offset = layout.query_offset
         offsets = offset if isinstance(offset, Tensor) else torch.full((batch,), offset) if offset else None
         plain = os.environ.get("SPARSEFINDER_KERNEL") == "plain"
+        screened = call.exact and call.grid.m >= LEAST_SCREENED and call.grid.n * call.groups > FEW_QUERIES
+        graph = (call.first or Graph(call.grid)) if screened else call.pairs
         return _Setting(
             _native, call.scale, layout.causal, _numbers(offsets), _numbers(layout.key_lengths),
-            _numbers(layout.query_lengths), _pieces(call.pairs), plain,
+            _numbers(layout.query_lengths), _pieces(graph), screened, plain,
         )  # fmt: skip
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, alpha: Tensor, save: bool) -> tuple[Tensor, Any]:
         width = v.shape[-1]
         q, k, v = (_prepared(x) for x in (q, k, v))
         out = torch.empty(*q.shape[:3], v.shape[-1])
+        counter = _counter.get()
+        counted = None if counter is None else counter.start(q.shape[0], q.shape[1])
         support, infinite = self.native.forward(
             q, k, v, out, _alphas(alpha, q), self.scale, self.causal, self.query_offset, self.key_lengths,
-            self.query_lengths, self.pieces, torch.get_num_threads(), self.plain, save,
+            self.query_lengths, self.pieces, self.screened, torch.get_num_threads(), self.plain, save, counted,
         )  # fmt: skip
         if infinite:
             raise InputError("scores", "NaN or infinity among them", "queries and keys whose products are finite")

@@ -142,6 +142,9 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
     const bool found = look_through<Depth>(problem, problem.k.at(b, h, 0), scaled, static_cast<int>(queries), stretches,
                                            first, last, powers, rows + task * queries);
     if (found || finite != 0.0f) infinite = true;
+    if (problem.computed && last > first)
+      for (int64_t r = 0; r < queries; ++r)
+        __atomic_fetch_add(problem.computed + b * problem.heads + h * group + r / n, last - first, __ATOMIC_RELAXED);
     if (parts == 1) conclude(task);
   });
   if (parts > 1) parallel(problem.threads, key_heads, conclude);

@@ -8,6 +8,7 @@
 #include "finish.h"
 #include "parallel.h"
 #include "plan.h"
+#include "screen.h"
 #include "tile.h"
 
 namespace sparsefinder::KERNEL_NAMESPACE {
@@ -17,11 +18,17 @@ constexpr int kBucketRows = 512;  // queries whose lists stay in the second-leve
 // Smaller blocks are walked key by key: a tile would be mostly waste.
 constexpr int64_t kLeastBlock = 8;
 
+// Keys looked at in float32 before the screen, so that rows have a threshold worth comparing with.
+constexpr int kScreenFirst = 256;
+// A head in which more than this share of a first chunk passes the screen is better done without it.
+constexpr double kScreenPays = 0.08;
+
 // A thread's own memory.
 struct Scratch {
   Buffer<Group> group;
   Buffer<float> queries, gathered, values, transposed;
   Buffer<int> keys, listed, members, places;
+  Buffer<int32_t> rounded;
   Buffer<Candidates> rows;
   void trim() {
     values.trim();
@@ -47,10 +54,19 @@ class Packed {
   const float* by_list(size_t piece, int64_t b, int64_t h) const {
     return shared_->data() + list_places_[(piece * problem_.batch + b) * problem_.heads + h];
   }
+  // The same keys rounded for the screen.
+  const uint8_t* screen(int64_t b, int64_t h) const {
+    const int64_t head = b * problem_.key_heads + problem_.key_head(h);
+    return reinterpret_cast<const uint8_t*>(shared_->data() + screen_place_) + head * screen_stride_;
+  }
+  const ScreenKeys& screen_keys(int64_t b, int64_t h) const {
+    return screen_keys_[b * problem_.key_heads + problem_.key_head(h)];
+  }
   bool infinite() const { return infinite_; }
   ~Packed() {
     delete shared_;
     std::free(list_places_);
+    std::free(screen_keys_);
   }
   Packed(const Packed&) = delete;
   Packed& operator=(const Packed&) = delete;
@@ -59,14 +75,40 @@ class Packed {
   const Problem& problem_;
   int64_t position_stride_ = 0;
   int64_t* list_places_ = nullptr;
+  int64_t screen_place_ = 0, screen_stride_ = 0;  // in floats, in bytes
+  ScreenKeys* screen_keys_ = nullptr;
   Shared* shared_ = nullptr;
   std::atomic<bool> infinite_{false};
+
+  void round_keys();
 };
+
+inline void Packed::round_keys() {
+  const int64_t depth = problem_.depth;
+  parallel(problem_.threads, problem_.batch * problem_.key_heads, [&](int64_t head) {
+    const int64_t b = head / problem_.key_heads, h = head % problem_.key_heads, keys = problem_.keys_of(b);
+    Floats top = spread(1e-30f);
+    for (int64_t j = 0; j < keys; ++j)
+      for (int64_t d = 0; d < depth; d += kLanes) {
+        const Floats x = load(problem_.k.at(b, h, j) + d);
+        top = larger(top, larger(x, zeros() - x));
+      }
+    ScreenKeys& found = screen_keys_[head];
+    found = {127.0f / largest(top), 0.0f, 0.0f};
+    auto* panels = reinterpret_cast<uint8_t*>(shared_->data() + screen_place_) + head * screen_stride_;
+    for (int64_t j = 0; j < keys; j += kScreenPanel)
+      pack_screen_panel([&](int i) { return problem_.k.at(b, h, j + i); },
+                        static_cast<int>(keys - j < kScreenPanel ? keys - j : kScreenPanel), depth, found,
+                        panels + j / kScreenPanel * screen_panel_bytes(depth));
+    found.longest = std::sqrt(found.longest) * 1.0001f;
+    found.remainder = std::sqrt(found.remainder) * 1.0001f;
+  });
+}
 
 inline Packed::Packed(const Problem& problem, const Plan& plan) : problem_(problem) {
   const int64_t heads = problem.batch * problem.heads;
   const int64_t depth = problem.depth, panels = (problem.m + kPanel - 1) / kPanel;
-  bool positions = false;
+  bool positions = problem.screened;
   for (const Piece& piece : problem.pieces)
     positions |= by_panels(piece) && piece.kind != Kind::columns && piece.kind != Kind::buckets;
   if (positions) position_stride_ = panels * kPanel * depth;
@@ -78,6 +120,12 @@ inline Packed::Packed(const Problem& problem, const Plan& plan) : problem_(probl
       if (!plan.pieces[piece].tables.empty())
         total += plan.pieces[piece].lists(head / problem.heads, head % problem.heads).packed_begins.back() * depth;
     }
+  if (problem.screened) {
+    screen_place_ = total;
+    screen_stride_ = (problem.m + kScreenPanel - 1) / kScreenPanel * screen_panel_bytes(depth);
+    total += (problem.batch * problem.key_heads * screen_stride_ + 3) / 4;
+    screen_keys_ = static_cast<ScreenKeys*>(std::malloc(problem.batch * problem.key_heads * sizeof(ScreenKeys) + 1));
+  }
   shared_ = new Shared(static_cast<size_t>(total));
   constexpr int64_t kTogether = 16;  // panels
   const int64_t parts = positions ? (panels + kTogether - 1) / kTogether : 0;
@@ -114,6 +162,7 @@ inline Packed::Packed(const Problem& problem, const Plan& plan) : problem_(probl
       if (finite != 0.0f) infinite_ = true;
     });
   }
+  if (problem.screened && !infinite_) round_keys();
 }
 
 // One task: some queries of one head, from candidates to results.
@@ -130,11 +179,11 @@ class Task {
     float finite = 0.0f;
     int64_t total = 0;
     // Pairs that another piece has too stay in the list until they are recognised, at the latest after a chunk.
-    const int64_t extra = kSlack + (problem.pieces.size() > 1 || repeats() ? kChunk : 0);
+    const int64_t extra = kSlack + (problem.pieces.size() + problem.screened > 1 || repeats() ? kChunk : 0);
     for (int64_t r = 0; r < size; ++r) {
       const int64_t limit = problem.limit(b, first + r);
       if (limit > 0) finite += scale_query(problem.q.at(b, h, first + r), depth_, factor, queries_ + r * depth_);
-      const int64_t most = plan.most_keys(b, h, first + r);
+      const int64_t most = problem.screened ? limit : plan.most_keys(b, h, first + r);
       rows_[r] = {nullptr, nullptr, 0, 0, kNothing};
       rows_[r].last = static_cast<int>((most < limit ? most : limit) + extra);
       total += rows_[r].last;
@@ -151,12 +200,15 @@ class Task {
     infinite_ = finite != 0.0f;
   }
 
-  void run(Support* support, int64_t task) {
+  // `pays` is what the tasks of a head have found out about the screen: 0 nothing yet, 1 that it pays, -1 that it does not.
+  void run(Support* support, int64_t task, std::atomic<int>* pays) {
     for (size_t index = 0; index < plan_.pieces.size(); ++index) walk(index);
+    if (problem_.screened && !packed_.infinite()) walk_rest(*pays);
     finish(problem_, b_, h_, first_, size_, rows_, exponent_, scratch_.transposed.get(kTransposed * kLanes), support, task);
     scratch_.trim();
   }
   bool infinite() const { return infinite_; }
+  int64_t computed() const { return computed_; }
 
  private:
   const Problem& problem_;
@@ -169,6 +221,7 @@ class Task {
   float* queries_;
   Candidates* rows_;
   bool infinite_ = false;
+  int64_t computed_ = 0;  // scores in float32
 
   bool repeats() const {
     for (const PiecePlan& piece : plan_.pieces)
@@ -308,6 +361,7 @@ class Task {
   // The scores of one query with listed keys, straight from where the keys lie.
   void look_at(size_t index, int64_t r, int* listed, int count) {
     if (count == 0) return;
+    computed_ += count;
     Candidates& row = rows_[r];
     const int before = row.count;
     const float* query = queries_ + r * depth_;
@@ -372,6 +426,82 @@ class Task {
     }
   }
 
+  // All visible keys, as if they were a last piece: the first of them in float32, the others if the screen lets them pass.
+  void walk_rest(std::atomic<int>& pays) {
+    const size_t index = plan_.pieces.size();
+    for (int64_t start = 0; start < size_; start += kDenseRows) {
+      const int64_t count = size_ - start < kDenseRows ? size_ - start : kDenseRows;
+      int64_t last = 0;
+      for (int64_t r = 0; r < count; ++r) last = limit(start + r) > last ? limit(start + r) : last;
+      const int64_t first = kScreenFirst < last ? kScreenFirst : last;
+      walk_columns_between(index, start, count, 0, first);
+      const int64_t done = pays < 0 ? first : screen(index, start, count, first, last, pays);
+      walk_columns_between(index, start, count, done, last);
+    }
+  }
+
+  void walk_columns_between(size_t index, int64_t start, int64_t count, int64_t first, int64_t last) {
+    if (first >= last) return;
+    take(start, count);
+    for (int r = 0; r < count; ++r) {
+      const int64_t seen = limit(start + r);
+      group_->low[r] = static_cast<int>(first < seen ? first : seen);
+      group_->high[r] = static_cast<int>(last < seen ? last : seen);
+    }
+    pass(index, packed_.by_position(b_, h_), nullptr, -1);
+  }
+
+  // Look at the keys first … last - 1 that pass the screen. Returns how far it got before it turned out not to pay.
+  int64_t screen(size_t index, int64_t start, int64_t count, int64_t first, int64_t last, std::atomic<int>& pays) {
+    const int64_t pairs = depth_ / 2, padded = (count + kScreenRows - 1) / kScreenRows * kScreenRows;
+    int32_t* rounded = scratch_.rounded.get(kGroupRows * pairs);
+    ScreenQuery queries[kGroupRows];
+    int16_t thresholds[kGroupRows];
+    const uint8_t* panels = packed_.screen(b_, h_);
+    for (int64_t r = 0; r < padded; ++r) {
+      thresholds[r] = 32767;
+      if (r < count && limit(start + r) > first)
+        queries[r] = round_query(queries_ + (start + r) * depth_, depth_, packed_.screen_keys(b_, h_), rounded + r * pairs);
+      else
+        std::memset(rounded + r * pairs, 0, pairs * sizeof(int32_t));
+    }
+    constexpr int kWords = kChunk / kScreenPanel;
+    uint32_t marks[kGroupRows * kWords];
+    for (int64_t chunk = first; chunk < last; chunk += kChunk) {
+      const int64_t stop = last - chunk < kChunk ? last : chunk + kChunk;
+      for (int64_t r = 0; r < count; ++r)
+        if (limit(start + r) > chunk) thresholds[r] = screen_threshold(rows_[start + r].bound, queries[r]);
+      for (int64_t j = chunk; j < stop; j += kScreenPanel)
+        for (int64_t r = 0; r < padded; r += kScreenRows)
+          screen_tile(rounded + r * pairs, pairs, panels + j / kScreenPanel * screen_panel_bytes(depth_), thresholds + r,
+                      marks + r * kWords + (j - chunk) / kScreenPanel, kWords);
+      const int64_t before = computed_;
+      int64_t possible = 0;
+      for (int64_t r = 0; r < count; ++r) {
+        const int64_t seen = limit(start + r) < stop ? limit(start + r) : stop;
+        if (seen <= chunk) continue;
+        possible += seen - chunk;
+        look_at_marked(index, start + r, chunk, seen, marks + r * kWords);
+      }
+      if (pays == 0 && possible > 0) {
+        pays = static_cast<double>(computed_ - before) < kScreenPays * static_cast<double>(possible) ? 1 : -1;
+        if (pays < 0) return stop;
+      }
+    }
+    return last;
+  }
+
+  void look_at_marked(size_t index, int64_t r, int64_t chunk, int64_t seen, const uint32_t* marks) {
+    int* listed = scratch_.listed.get(kChunk + kSlack);
+    int count = 0;
+    for (int64_t j = chunk; j < seen; j += kScreenPanel) {
+      uint32_t word = marks[(j - chunk) / kScreenPanel];
+      if (seen - j < kScreenPanel) word &= (uint32_t{1} << (seen - j)) - 1;
+      for (; word; word &= word - 1) listed[count++] = static_cast<int>(j) + __builtin_ctz(word);
+    }
+    look_at(index, r, listed, count);
+  }
+
   // Let the group pass over the panels that its members may see. `ids` are the keys of the columns; null if they are
   // the columns themselves.
   void pass(size_t index, const float* panels, const int* ids, int bucket) {
@@ -382,6 +512,7 @@ class Task {
         group_->high[r] = group_->low[r];
         continue;
       }
+      computed_ += group_->high[r] - group_->low[r];
       first = last == 0 || group_->low[r] < first ? group_->low[r] : first;
       last = group_->high[r] > last ? group_->high[r] : last;
     }
@@ -422,7 +553,7 @@ class Task {
 
   // Of the candidates from number `before` on, drop those that came in another way already: every pair counts once.
   void drop_taken(size_t index, Candidates& row, int64_t r, int before, int bucket) {
-    const bool repeats = plan_.pieces[index].repeats;
+    const bool repeats = index < plan_.pieces.size() && plan_.pieces[index].repeats;
     if (index == 0 && !repeats) return;
     int kept = before;
     for (int j = before; j < row.count; ++j) {
@@ -458,12 +589,16 @@ void run_forward(const Problem& problem, Support* support, Report& report) {
     support->chunks.resize(heads * per_head);
   }
   std::atomic<bool> infinite{packed.infinite()};
+  Buffer<std::atomic<int>> memory;
+  std::atomic<int>* pays = memory.get(heads + 1);
+  for (int64_t head = 0; head < heads; ++head) pays[head] = 0;
   parallel(problem.threads, heads * per_head, [&](int64_t task) {
     // Under a causal mask the last queries have the most to do: they go first.
     const int64_t head = task / per_head, first = (per_head - 1 - task % per_head) * rows;
     const int64_t size = problem.n - first < rows ? problem.n - first : rows;
     Task<Depth> work(problem, plan, packed, head / problem.heads, head % problem.heads, first, size);
-    work.run(support, task);
+    work.run(support, task, pays + head);
+    if (problem.computed) __atomic_fetch_add(problem.computed + head, work.computed(), __ATOMIC_RELAXED);
     if (work.infinite()) infinite = true;
   });
   report.infinite = infinite;

@@ -150,10 +150,13 @@ NB_MODULE(_native, module) {
       "forward",
       [](Input q, Input k, Input v, Output out, Alphas alpha, double scale, bool causal,
          std::optional<Numbers> query_offset, std::optional<Numbers> key_lengths, std::optional<Numbers> query_lengths,
-         std::vector<const HeldPiece*> pieces, int threads, bool plain, bool save) {
+         std::vector<const HeldPiece*> pieces, bool screened, int threads, bool plain, bool save,
+         std::optional<nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>> computed) {
         Problem problem =
             make_problem(q, k, v, alpha, scale, causal, query_offset, key_lengths, query_lengths, pieces, threads);
         problem.out = out.data();
+        problem.screened = screened;
+        problem.computed = computed ? computed->data() : nullptr;
         auto support = save ? std::make_unique<Support>() : nullptr;
         Report report;
         {
@@ -165,7 +168,7 @@ NB_MODULE(_native, module) {
       "Write the result into `out`. Returns the support, if it is to be saved, and whether a number was not finite.",
       nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("alpha"), nb::arg("scale"), nb::arg("causal"),
       nb::arg("query_offset").none(), nb::arg("key_lengths").none(), nb::arg("query_lengths").none(), nb::arg("pieces"),
-      nb::arg("threads"), nb::arg("plain"), nb::arg("save"));
+      nb::arg("screened"), nb::arg("threads"), nb::arg("plain"), nb::arg("save"), nb::arg("computed").none());
 
   module.def(
       "backward",

@@ -48,6 +48,7 @@ struct Problem {
   std::vector<Piece> pieces;
   bool screened;  // whether all that the pieces leave out is to be looked at too, through the proven bound
   int threads;
+  int64_t* computed;  // [batch, heads], or null: gets the number of scores computed in float32 added
 
   int64_t key_head(int64_t h) const { return h / (heads / key_heads); }
   int64_t keys_of(int64_t b) const { return key_lengths ? key_lengths[b] : m; }
@@ -62,8 +63,7 @@ struct Problem {
 
 // What came out beside the result.
 struct Report {
-  bool infinite = false;      // a query, a key or a score was not finite
-  int64_t scores_computed = 0;  // in float32, over all rows
+  bool infinite = false;  // a query, a key or a score was not finite
 };
 
 }  // namespace sparsefinder
