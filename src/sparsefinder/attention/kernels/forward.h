@@ -21,7 +21,7 @@ constexpr int64_t kLeastBlock = 8;
 // Keys looked at in float32 before the screen, so that rows have a threshold worth comparing with.
 constexpr int kScreenFirst = 256;
 // A head in which more than this share of a first chunk passes the screen is better done without it.
-constexpr double kScreenPays = 0.08;
+constexpr double kScreenPays = 0.25;
 
 // A thread's own memory.
 struct Scratch {
