@@ -21,7 +21,7 @@ lint: .venv/installed
 # sees that build and not the editable install.
 SANITIZED := build/sanitized
 sanitize: .venv/installed
-	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(SANITIZED) -C cmake.define.SPARSEFINDER_SANITIZE=ON \
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --upgrade --target $(SANITIZED) -C cmake.define.SPARSEFINDER_SANITIZE=ON \
 	  -C build-dir=build/sanitizing .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \

@@ -89,7 +89,7 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
     support->rows.resize(problem.batch * problem.heads * n);
     support->chunks.resize(problem.batch * problem.heads);
   }
-  const auto conclude = [&](int64_t head) {
+  const auto merge = [&](int64_t head) {
     const int64_t b = head / problem.key_heads, h = head % problem.key_heads;
     Candidates* mine = rows + head * parts * queries;
     for (int64_t r = 0; r < queries; ++r)
@@ -110,7 +110,8 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
         row.last = 0;
         refresh(row, power.whole, 0);
       }
-      finish(problem, b, query_head, 0, n, mine + g * n, power, transposed, support, b * problem.heads + query_head);
+      conclude(problem, b, query_head, 0, mine + g * n, nullptr, n, power, transposed);
+      if (support) keep(problem, b, query_head, 0, n, mine + g * n, *support, b * problem.heads + query_head);
     }
   };
   parallel(problem.threads, key_heads * parts, [&](int64_t task) {
@@ -145,9 +146,9 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
     if (problem.computed && last > first)
       for (int64_t r = 0; r < queries; ++r)
         __atomic_fetch_add(problem.computed + b * problem.heads + h * group + r / n, last - first, __ATOMIC_RELAXED);
-    if (parts == 1) conclude(task);
+    if (parts == 1) merge(task);
   });
-  if (parts > 1) parallel(problem.threads, key_heads, conclude);
+  if (parts > 1) parallel(problem.threads, key_heads, merge);
   report.infinite = infinite;
 }
 

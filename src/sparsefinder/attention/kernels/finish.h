@@ -61,32 +61,37 @@ inline void weigh(Candidates* const rows[8], int number, const Exponent& exponen
   }
 }
 
-// Weights, results, and, if it is kept, the support of `size` rows of a head from query `first` on.
-inline void finish(const Problem& problem, int64_t b, int64_t h, int64_t first, int64_t size, Candidates* rows,
-                   const Exponent& exponent, float* transposed, Support* support, int64_t task) {
-  for (int64_t r = 0; r < size; r += 8) {
-    Candidates* eight[8];
-    const int number = static_cast<int>(size - r < 8 ? size - r : 8);
-    for (int k = 0; k < number; ++k) eight[k] = rows + r + k;
-    weigh(eight, number, exponent, transposed);
-  }
-  const int64_t first_row = (b * problem.heads + h) * problem.n + first;
+// Weights and results of `count` rows of a head, whose candidates are complete: those that `order` names, or the first ones
+// if it is null. Rows that share keys should follow each other, so that values are still in the cache.
+inline void conclude(const Problem& problem, int64_t b, int64_t h, int64_t first, Candidates* rows, const int* order,
+                     int64_t count, const Exponent& exponent, float* transposed) {
+  float* out = problem.out + ((b * problem.heads + h) * problem.n + first) * problem.width;
   const float* v = problem.v.at(b, problem.key_head(h), 0);
   const int64_t stride = problem.v.row;
-  for (int64_t r = 0; r < size; ++r) {
-    const Candidates& row = rows[r];
-    weighted_sum(
-        row.count, [&](int j) { return v + row.keys[j] * stride; }, [&](int j) { return row.values[j]; },
-        problem.width, problem.out + (first_row + r) * problem.width);
+  for (int64_t start = 0; start < count; start += 8) {
+    Candidates* eight[8];
+    const int number = static_cast<int>(count - start < 8 ? count - start : 8);
+    for (int r = 0; r < number; ++r) eight[r] = rows + (order ? order[start + r] : start + r);
+    weigh(eight, number, exponent, transposed);
+    for (int r = 0; r < number; ++r) {
+      const Candidates& row = *eight[r];
+      weighted_sum(
+          row.count, [&](int j) { return v + row.keys[j] * stride; }, [&](int j) { return row.values[j]; },
+          problem.width, out + (&row - rows) * problem.width);
+    }
   }
-  if (!support) return;
+}
+
+// Keep the support of `size` concluded rows of a head from query `first` on.
+inline void keep(const Problem& problem, int64_t b, int64_t h, int64_t first, int64_t size, const Candidates* rows,
+                 Support& support, int64_t task) {
   int64_t total = 0;
   for (int64_t r = 0; r < size; ++r) total += (rows[r].count + 7) & ~7;
-  int* keys = support->chunk(task, total);
+  int* keys = support.chunk(task, total);
   float* weights = reinterpret_cast<float*>(keys + total);
   for (int64_t r = 0; r < size; ++r) {
     const Candidates& row = rows[r];
-    Support::Row& saved = support->rows[first_row + r];
+    Support::Row& saved = support.rows[(b * problem.heads + h) * problem.n + first + r];
     saved = {keys, weights, row.count};
     std::memcpy(keys, row.keys, row.count * sizeof(int));
     std::memcpy(weights, row.values, row.count * sizeof(float));
