@@ -4,7 +4,7 @@ BIN := .venv/bin
 # As many test processes as cores, each with one thread.
 WORKERS ?= auto
 
-.PHONY: test demo lint benchmarks clean
+.PHONY: test demo lint sanitize benchmarks clean
 
 test: lint .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -17,8 +17,19 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The kernel's tests again, on a build that looks for bad memory accesses and undefined behaviour. Without site (-S), Python
+# sees that build and not the editable install.
+SANITIZED := build/sanitized
+sanitize: .venv/installed
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --upgrade --target $(SANITIZED) -C cmake.define.SPARSEFINDER_SANITIZE=ON \
+	  -C build-dir=build/sanitizing .
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attention/test_native.py
+
 benchmarks: .venv/installed
 	$(BIN)/python benchmarks/entmax.py
+	$(BIN)/python benchmarks/attention.py
 
 # Anew when what is installed changes; an editable install sees changes of Python code by itself.
 .venv/installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/sparsefinder/attention/kernels/*)

@@ -105,7 +105,7 @@ class Graph:
         """The gold graph: the pairs that entmax attention gives weight to."""
         grid = layout.of(q, k)
         scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-        alpha = alpha if isinstance(alpha, float) else torch.as_tensor(alpha).detach().reshape(-1, 1, 1)
+        alpha = alpha.detach().reshape(-1, 1, 1) if isinstance(alpha, Tensor) else float(alpha)
         k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
         everything, found = cls.full(grid), []
         rows = max(1, CHUNK // max(1, grid.batch * grid.heads * grid.m))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 from typing import Literal, overload
@@ -20,8 +21,8 @@ __all__ = ["attention", "backends"]
 
 # An implementation is a module with `run(call) -> out`, `weights(call) -> sparse tensor`, and `refusal(call)`, which
 # says why it cannot take a call, or None. "auto" takes the first of AUTOMATIC that has no such reason.
-BACKENDS = {"reference": ".reference", "portable": ".portable"}
-AUTOMATIC = ("portable",)
+BACKENDS = {"reference": ".reference", "portable": ".portable", "native": ".native"}
+AUTOMATIC = ("native", "portable")
 
 Query = Float[Tensor, "batch heads n d"]
 Key = Float[Tensor, "batch kv_heads m d"]
@@ -70,14 +71,17 @@ def attention(
     layout: causality, padding and the position of the queries.
     scale: what scores are multiplied by; 1 / √d if None.
     exact: compute whatever it takes to get the result over all pairs, whatever the graph.
-    backend: "reference" (one dense matrix, the oracle), "portable" (torch, any device, never n × m) or "auto".
+    backend: "reference" (one dense matrix, the oracle), "portable" (torch, any device, never n × m), "native" (C++,
+        the fast one on a CPU) or "auto".
     bias: added to the scores after scaling; broadcasts to [batch, heads, n, m].
     dropout: the share of weights dropped at random, as in training.
     return_weights: also return the weights (without dropout or gradient). A query with no pair gets zeros.
     """
     call = _checked(q, k, v, None if exact else graph, alpha, layout, scale, bias, dropout)
-    if exact and graph is not None:
-        _check_graph(graph, call)
+    if exact:
+        if graph is not None:
+            _check_graph(graph, call)
+        call = replace(call, exact=True, first=None if graph is None else graph.within(layout))
     implementation = _choose(backend, call)
     out: Tensor = implementation.run(call).to(q.dtype)
     if not return_weights:

@@ -27,6 +27,9 @@ class Call:
     scale: float
     bias: Float[Tensor, "#batch #heads #n #m"] | None = None
     dropout: float = 0.0
+    # With `exact` there is no graph: all pairs count, and `first` is only where they are likely to be found.
+    exact: bool = False
+    first: Graph | None = None
 
     @property
     def groups(self) -> int:

@@ -1,19 +1,199 @@
-// The compiled part of sparsefinder, as Python sees it.
+// The Python module sparsefinder._native: checks nothing (native.py does), turns arrays into a Problem, lets other Python
+// threads run, and calls the kernels.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "kernels.h"
+
+namespace nb = nanobind;
+
+namespace sparsefinder {
 
 namespace {
 
-// The widest instructions that the kernels may use here, asked of the processor at run time.
-const char *instruction_set() {
-#if (defined(__x86_64__) || defined(_M_X64)) && (defined(__GNUC__) || defined(__clang__))
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+using Input = nb::ndarray<const float, nb::ndim<4>, nb::device::cpu>;
+using Output = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Alphas = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+Vectors vectors(const Input& array) {
+  return {array.data(), array.stride(0), array.stride(1), array.stride(2)};
+}
+
+// A piece, and the arrays that it points into.
+struct HeldPiece {
+  Piece piece;
+  nb::ndarray<> first, second;
+};
+
+bool has_avx2() {
+#if defined(SPARSEFINDER_AVX2)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+#else
+  return false;
 #endif
-    return "scalar";
+}
+
+const Kernels& kernels(bool plain) {
+#if defined(SPARSEFINDER_AVX2)
+  if (!plain && has_avx2()) return avx2_kernels();
+#endif
+  (void)plain;
+  return scalar_kernels();
+}
+
+Problem make_problem(const Input& q, const Input& k, const Input& v, const Alphas& alpha, double scale, bool causal,
+                     const std::optional<Numbers>& query_offset, const std::optional<Numbers>& key_lengths,
+                     const std::optional<Numbers>& query_lengths, const std::vector<const HeldPiece*>& pieces,
+                     int threads) {
+  Problem problem{};
+  problem.batch = static_cast<int64_t>(q.shape(0));
+  problem.heads = static_cast<int64_t>(q.shape(1));
+  problem.n = static_cast<int64_t>(q.shape(2));
+  problem.depth = static_cast<int64_t>(q.shape(3));
+  problem.key_heads = static_cast<int64_t>(k.shape(1));
+  problem.m = static_cast<int64_t>(k.shape(2));
+  problem.width = static_cast<int64_t>(v.shape(3));
+  problem.q = vectors(q);
+  problem.k = vectors(k);
+  problem.v = vectors(v);
+  problem.alpha = alpha.data();
+  problem.scale = scale;
+  problem.causal = causal;
+  problem.query_offset = query_offset ? query_offset->data() : nullptr;
+  problem.key_lengths = key_lengths ? key_lengths->data() : nullptr;
+  problem.query_lengths = query_lengths ? query_lengths->data() : nullptr;
+  for (const HeldPiece* held : pieces) problem.pieces.push_back(held->piece);
+  problem.threads = threads;
+  return problem;
 }
 
 }  // namespace
 
-NB_MODULE(_native, m) {
-    m.def("instruction_set", &instruction_set, "The instructions that the kernels use on this processor.");
+NB_MODULE(_native, module) {
+  nb::class_<HeldPiece>(module, "Piece");
+  nb::class_<Support>(module, "Support")
+      .def("total", &Support::total)
+      .def(
+          "write",
+          [](const Support& support, nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> rows,
+             nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> keys, nb::ndarray<float, nb::ndim<1>, nb::c_contig> weights) {
+            int64_t place = 0;
+            for (size_t row = 0; row < support.rows.size(); ++row)
+              for (int j = 0; j < support.rows[row].count; ++j, ++place) {
+                rows.data()[place] = static_cast<int64_t>(row);
+                keys.data()[place] = support.rows[row].keys[j];
+                weights.data()[place] = support.rows[row].weights[j];
+              }
+          },
+          "Write every entry's row, key and weight into arrays of `total()` numbers.");
+
+  module.def("band", [](std::optional<int64_t> lower, std::optional<int64_t> upper) {
+    HeldPiece held{};
+    held.piece.kind = Kind::band;
+    if (lower) held.piece.lower = *lower;
+    if (upper) held.piece.upper = *upper;
+    return held;
+  }, nb::arg("lower").none(), nb::arg("upper").none());
+  const auto tokens = [](Kind kind) {
+    return [kind](nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> chosen) {
+      HeldPiece held{};
+      held.piece.kind = kind;
+      held.piece.chosen = chosen.data();
+      held.piece.batch = static_cast<int64_t>(chosen.shape(0));
+      held.piece.heads = static_cast<int64_t>(chosen.shape(1));
+      held.first = nb::ndarray<>(chosen);
+      return held;
+    };
+  };
+  module.def("columns", tokens(Kind::columns));
+  module.def("rows", tokens(Kind::rows));
+  module.def("blocks", [](Numbers offsets, Numbers blocks, int64_t batch, int64_t heads, int64_t query_size, int64_t key_size) {
+    HeldPiece held{};
+    held.piece.kind = Kind::blocks;
+    held.piece.offsets = offsets.data();
+    held.piece.blocks = blocks.data();
+    held.piece.batch = batch;
+    held.piece.heads = heads;
+    held.piece.query_blocks = (static_cast<int64_t>(offsets.shape(0)) - 1) / std::max<int64_t>(batch * heads, 1);
+    held.piece.query_size = query_size;
+    held.piece.key_size = key_size;
+    held.first = nb::ndarray<>(offsets);
+    held.second = nb::ndarray<>(blocks);
+    return held;
+  });
+  using Slots = nb::ndarray<const int64_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+  module.def("buckets", [](Slots queries, Slots keys) {
+    HeldPiece held{};
+    held.piece.kind = Kind::buckets;
+    held.piece.query_buckets = queries.data();
+    held.piece.batch = static_cast<int64_t>(queries.shape(0));
+    held.piece.heads = static_cast<int64_t>(queries.shape(1));
+    held.piece.query_slots = static_cast<int64_t>(queries.shape(3));
+    held.piece.key_buckets = keys.data();
+    held.piece.key_batch = static_cast<int64_t>(keys.shape(0));
+    held.piece.key_heads = static_cast<int64_t>(keys.shape(1));
+    held.piece.key_slots = static_cast<int64_t>(keys.shape(3));
+    held.first = nb::ndarray<>(queries);
+    held.second = nb::ndarray<>(keys);
+    return held;
+  });
+
+  module.def(
+      "forward",
+      [](Input q, Input k, Input v, Output out, Alphas alpha, double scale, bool causal,
+         std::optional<Numbers> query_offset, std::optional<Numbers> key_lengths, std::optional<Numbers> query_lengths,
+         std::vector<const HeldPiece*> pieces, bool screened, int threads, bool plain, bool save,
+         std::optional<nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>> computed) {
+        Problem problem =
+            make_problem(q, k, v, alpha, scale, causal, query_offset, key_lengths, query_lengths, pieces, threads);
+        problem.out = out.data();
+        problem.screened = screened;
+        problem.computed = computed ? computed->data() : nullptr;
+        auto support = save ? std::make_unique<Support>() : nullptr;
+        Report report;
+        {
+          nb::gil_scoped_release others_may_run;
+          kernels(plain).forward(problem, support.get(), report);
+        }
+        return nb::make_tuple(std::move(support), report.infinite);
+      },
+      "Write the result into `out`. Returns the support, if it is to be saved, and whether a number was not finite.",
+      nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("alpha"), nb::arg("scale"), nb::arg("causal"),
+      nb::arg("query_offset").none(), nb::arg("key_lengths").none(), nb::arg("query_lengths").none(), nb::arg("pieces"),
+      nb::arg("screened"), nb::arg("threads"), nb::arg("plain"), nb::arg("save"), nb::arg("computed").none());
+
+  module.def(
+      "backward",
+      [](Input q, Input k, Input v, Input grad, Output grad_q, Output grad_k, Output grad_v, Alphas alpha, double scale,
+         std::optional<nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>> grad_alpha,
+         const Support& support, int threads, bool plain) {
+        const Problem problem =
+            make_problem(q, k, v, alpha, scale, false, std::nullopt, std::nullopt, std::nullopt, {}, threads);
+        const Kernels& chosen = kernels(plain);
+        const int64_t blocks = chosen.backward_blocks(problem.n);
+        std::vector<double> parts(grad_alpha ? problem.batch * problem.heads * blocks : 0);
+        {
+          nb::gil_scoped_release others_may_run;
+          chosen.backward(problem, support, vectors(grad), grad_q.data(), grad_k.data(), grad_v.data(),
+                          grad_alpha ? parts.data() : nullptr);
+        }
+        if (grad_alpha)
+          for (int64_t part = 0; part < static_cast<int64_t>(parts.size()); ++part)
+            grad_alpha->data()[part / blocks % problem.heads] += parts[part];
+      },
+      "Write the gradients; that of alpha is added to what is there.", nb::arg("q"), nb::arg("k"), nb::arg("v"),
+      nb::arg("grad"), nb::arg("grad_q"), nb::arg("grad_k"), nb::arg("grad_v"), nb::arg("alpha"), nb::arg("scale"),
+      nb::arg("grad_alpha").none(), nb::arg("support"), nb::arg("threads"), nb::arg("plain"));
+
+  module.def("has_avx2", &has_avx2, "Whether the kernels for AVX2 are there and this processor can run them.");
 }
+
+}  // namespace sparsefinder

@@ -1,0 +1,243 @@
+"""How fast entmax attention is beside torch's softmax attention, on this machine's CPU.
+
+    python benchmarks/attention.py                 everything: some minutes
+    python benchmarks/attention.py train blocks    only some kinds of work
+    python benchmarks/attention.py --json          one JSON object a line instead of a table
+
+Every row is one run: both functions in turn, again and again, so that a slow moment of the machine hits both. Given are
+the medians, the ratio, and between which ratios the middle half of the turns lay. Memory is what a first call needs on
+top of its inputs and of what earlier calls have left in place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from sparsefinder import Graph, Layout, attention
+from sparsefinder.attention.native import counting
+
+HEADS = 8
+SECONDS = 3.0  # about as long each row may take, after the warm-up
+
+Function = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row: what is measured, what it is measured against, and what else is worth saying."""
+
+    name: str
+    ours: Function
+    softmax: Function
+    ideal: float | None = None  # how many times fewer pairs the graph has than there are
+    dense: Function | None = None  # our own dense attention, where that is the measure
+    note: Callable[[], str] = str
+
+
+def inputs(n: int, m: int, d: int, spread: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, HEADS, size, d, generator=generator) for size in (n, m, m))
+    return q * spread, k, v
+
+
+def forward_cases() -> Iterator[Case]:
+    for d in (64, 32, 128):
+        for n in (512, 1024, 2048, 4096, 8192, 16384) if d == 64 else (1024, 4096, 16384):
+            for causal in (False, True):
+                q, k, v = inputs(n, n, d)
+                yield Case(
+                    f"forward d={d} n={n}{' causal' if causal else ''}",
+                    partial(attention, q, k, v, layout=Layout(causal=causal)),
+                    partial(scaled_dot_product_attention, q, k, v, is_causal=causal),
+                )
+
+
+def train_cases() -> Iterator[Case]:
+    for d in (64, 32, 128):
+        for n in (512, 1024, 2048, 4096, 8192) if d == 64 else (1024, 4096):
+            for causal in (False, True):
+                q, k, v = (x.requires_grad_() for x in inputs(n, n, d))
+                grad = torch.ones_like(q)
+
+                def step(function: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, grad: Tensor) -> None:
+                    torch.autograd.grad(function(q, k, v), (q, k, v), grad)
+
+                ours, softmax = (
+                    partial(attention, layout=Layout(causal=causal)),
+                    partial(scaled_dot_product_attention, is_causal=causal),
+                )
+                name = f"train d={d} n={n}{' causal' if causal else ''}"
+                yield Case(name, partial(step, ours, q, k, v, grad), partial(step, softmax, q, k, v, grad))
+
+
+def block_cases() -> Iterator[Case]:
+    for n in (1024, 4096, 8192):
+        q, k, v = inputs(n, n, 64)
+        blocks = n // 64
+        kept = max(1, round(blocks * 0.1))
+        order = torch.rand(1, HEADS, blocks, blocks, generator=torch.Generator().manual_seed(1)).argsort(-1)
+        graph = Graph.blocks(order < kept, 64, Layout().of(q, k))
+        yield Case(
+            f"blocks of 64, 90 % sparse, n={n}",
+            partial(attention, q, k, v, graph),
+            partial(scaled_dot_product_attention, q, k, v),
+            blocks / kept,
+            partial(attention, q, k, v),
+        )
+
+
+def bucket_cases() -> Iterator[Case]:
+    n = 4096
+    for buckets, probes in ((64, 1), (16, 1), (64, 4)):
+        q, k, v = inputs(n, n, 64)
+        generator = torch.Generator().manual_seed(1)
+        keys = torch.rand(1, HEADS, n, generator=generator).argsort(-1)[..., None] % buckets
+        queries = torch.rand(1, HEADS, n, buckets, generator=generator).argsort(-1)[..., :probes]
+        graph = Graph.buckets(queries, keys, Layout().of(q, k))
+        yield Case(
+            f"buckets, {buckets} of them, {probes} a query, n={n}",
+            partial(attention, q, k, v, graph),
+            partial(scaled_dot_product_attention, q, k, v),
+            buckets / probes,
+            partial(attention, q, k, v),
+        )
+
+
+def decode_cases() -> Iterator[Case]:
+    for m in (1024, 4096, 16384, 65536):
+        q, k, v = inputs(1, m, 64)
+        yield Case(
+            f"decode 1 query, m={m}", partial(attention, q, k, v), partial(scaled_dot_product_attention, q, k, v)
+        )
+
+
+def exact_cases() -> Iterator[Case]:
+    for n, spread, what in ((4096, 3.0, "small support"), (8192, 3.0, "small support"), (4096, 1.0, "structureless")):
+        q, k, v = inputs(n, n, 64, spread)
+
+        def share(q: Tensor, k: Tensor, v: Tensor) -> str:
+            with counting() as counted:
+                attention(q, k, v, exact=True)
+            return f"{float(counted.pairs.sum()) / (HEADS * q.shape[2] * k.shape[2]):.1%} of pairs computed"
+
+        yield Case(
+            f"exact, {what}, n={n}",
+            partial(attention, q, k, v, exact=True),
+            partial(scaled_dot_product_attention, q, k, v),
+            None,
+            partial(attention, q, k, v),
+            partial(share, q, k, v),
+        )
+
+
+def long_cases() -> Iterator[Case]:
+    n = 65536
+    q, k, v = inputs(n, n, 64)
+    yield Case(f"long n={n}", partial(attention, q, k, v), partial(scaled_dot_product_attention, q, k, v))
+
+
+CASES = {
+    "forward": forward_cases, "train": train_cases, "blocks": block_cases, "buckets": bucket_cases,
+    "decode": decode_cases, "exact": exact_cases, "long": long_cases,
+}  # fmt: skip
+
+
+def memory_of(function: Function) -> float:
+    """How many MB the process grew by at the most while the function ran."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before = _status("VmRSS")
+    function()
+    return (_status("VmHWM") - before) / 1024
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+def measure(case: Case) -> dict[str, Any]:
+    functions = {"ours": case.ours, "softmax": case.softmax} | ({"dense": case.dense} if case.dense else {})
+    memory = {name: memory_of(function) for name, function in functions.items()}
+    start = time.perf_counter()
+    for function in functions.values():
+        function()
+    turns = max(3, min(41, int(SECONDS / (time.perf_counter() - start))))
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(turns):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            times[name].append((time.perf_counter() - start) * 1000)
+    ratios = sorted(slow / fast for slow, fast in zip(times["softmax"], times["ours"], strict=True))
+    middle = {name: statistics.median(values) for name, values in times.items()}
+    row: dict[str, Any] = {
+        "name": case.name, "softmax_ms": middle["softmax"], "ours_ms": middle["ours"],
+        "ratio": middle["softmax"] / middle["ours"], "ratio_low": ratios[len(ratios) // 4],
+        "ratio_high": ratios[-1 - len(ratios) // 4], "turns": turns,
+        "softmax_mb": memory["softmax"], "ours_mb": memory["ours"], "note": case.note(),
+    }  # fmt: skip
+    if case.dense:
+        row["to_dense"] = middle["dense"] / middle["ours"]
+        row["note"] = f"{row['to_dense']:.2f}× our dense" + (f", {row['note']}" if row["note"] else "")
+    if case.dense and case.ideal:
+        row["of_ideal"] = middle["dense"] / middle["ours"] / case.ideal
+        row["note"] = f"{row['note']}, {row['of_ideal']:.0%} of ideal"
+    return row
+
+
+def machine() -> str:
+    """The processor, in a line."""
+    names = [
+        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    threads = torch.get_num_threads()
+    name = names[0] if names else platform.processor()
+    return f"{name}, {threads} threads, torch {torch.__version__}, float32, {HEADS} heads"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Entmax attention beside softmax attention.")
+    parser.add_argument("words", nargs="*", choices=[[], *CASES], help="kinds of work; all if none")
+    parser.add_argument("--json", action="store_true", help="JSON lines instead of a table")
+    arguments = parser.parse_args()
+    if arguments.json:
+        print(json.dumps({"machine": machine()}))
+    else:
+        print(f"{machine()}\n")
+        print("| work | softmax ms | ours ms | ratio | middle half | extra MB, softmax | ours | |")
+        print("|---|---|---|---|---|---|---|---|")
+    for family, cases in CASES.items():
+        words = arguments.words
+        if words and family not in words:
+            continue
+        for case in cases():
+            row = measure(case)
+            if arguments.json:
+                print(json.dumps(row), flush=True)
+                continue
+            print(
+                "| {name} | {softmax_ms:.2f} | {ours_ms:.2f} | {ratio:.2f} | {ratio_low:.2f}–{ratio_high:.2f} |"
+                " {softmax_mb:.0f} | {ours_mb:.0f} | {note} |".format(**row),
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

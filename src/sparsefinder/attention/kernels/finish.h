@@ -1,0 +1,107 @@
+// From candidates to results: the exact threshold, the weights, and the sum of the values that got weight.
+#pragma once
+
+#include "candidates.h"
+#include "problem.h"
+#include "support.h"
+#include "values.h"
+
+namespace sparsefinder::KERNEL_NAMESPACE {
+
+// Turn the candidates of up to eight rows into their weights, in place: what is left has weight.
+inline void weigh(Candidates* const rows[8], int number, const Exponent& exponent, float* transposed) {
+  if (!exponent.closed()) {
+    for (int r = 0; r < number; ++r) {
+      Candidates& row = *rows[r];
+      const double tau = solve_any(row.values, row.count, row.bound, exponent.exact);
+      double total = 0.0;
+      int kept = 0;
+      for (int j = 0; j < row.count; ++j) {
+        const double y = static_cast<double>(row.values[j]) - row.bound - tau;
+        if (y <= 0.0) continue;
+        const double p = std::pow(y, exponent.exact);
+        total += p;
+        row.values[kept] = static_cast<float>(p);
+        row.keys[kept++] = row.keys[j];
+      }
+      // τ is only known to rounding.
+      for (int j = 0; j < kept; ++j) row.values[j] = static_cast<float>(row.values[j] / total);
+      row.count = kept;
+    }
+    return;
+  }
+  float* values[8];
+  int counts[8];
+  bool fits = true;
+  for (int r = 0; r < number; ++r) {
+    Candidates& row = *rows[r];
+    pad(row.values, row.count);
+    // Differences of neighbouring numbers are exact, so that large scores cost no precision from here on.
+    const Floats bound = spread(row.bound);
+    for (int j = 0; j < row.count; j += kLanes) store(row.values + j, load(row.values + j) - bound);
+    values[r] = row.values;
+    counts[r] = row.count;
+    fits = fits && row.count <= kTransposed;
+  }
+  float tau[8];
+  unsigned unsettled = 255;
+  if (fits)
+    unsettled = exponent.whole == 2 ? solve_eight<2>(values, counts, number, transposed, tau)
+                                    : solve_eight<1>(values, counts, number, transposed, tau);
+  for (int r = 0; r < number; ++r) {
+    Candidates& row = *rows[r];
+    if (row.count == 0) continue;
+    if (unsettled >> r & 1) tau[r] = solve_one(row.values, row.count, exponent.whole);
+    row.count = keep_above(row.values, row.keys, row.count, tau[r]);
+    const Floats thresholds = spread(tau[r]);
+    for (int j = 0; j < row.count; j += kLanes) {
+      const Floats y = load(row.values + j) - thresholds;
+      store(row.values + j, exponent.whole == 2 ? y * y : y);
+    }
+  }
+}
+
+// Weights and results of `count` rows of a head, whose candidates are complete: those that `order` names, or the first ones
+// if it is null. Rows that share keys should follow each other, so that values are still in the cache.
+inline void conclude(const Problem& problem, int64_t b, int64_t h, int64_t first, Candidates* rows, const int* order,
+                     int64_t count, const Exponent& exponent, float* transposed) {
+  float* out = problem.out + ((b * problem.heads + h) * problem.n + first) * problem.width;
+  const float* v = problem.v.at(b, problem.key_head(h), 0);
+  const int64_t stride = problem.v.row;
+  for (int64_t start = 0; start < count; start += 8) {
+    Candidates* eight[8];
+    const int number = static_cast<int>(count - start < 8 ? count - start : 8);
+    for (int r = 0; r < number; ++r) eight[r] = rows + (order ? order[start + r] : start + r);
+    weigh(eight, number, exponent, transposed);
+    for (int r = 0; r < number; ++r) {
+      const Candidates& row = *eight[r];
+      weighted_sum(
+          row.count, [&](int j) { return v + row.keys[j] * stride; }, [&](int j) { return row.values[j]; },
+          problem.width, out + (&row - rows) * problem.width);
+    }
+  }
+}
+
+// Keep the support of `size` concluded rows of a head from query `first` on.
+inline void keep(const Problem& problem, int64_t b, int64_t h, int64_t first, int64_t size, const Candidates* rows,
+                 Support& support, int64_t task) {
+  int64_t total = 0;
+  for (int64_t r = 0; r < size; ++r) total += (rows[r].count + 7) & ~7;
+  int* keys = support.chunk(task, total);
+  float* weights = reinterpret_cast<float*>(keys + total);
+  for (int64_t r = 0; r < size; ++r) {
+    const Candidates& row = rows[r];
+    Support::Row& saved = support.rows[(b * problem.heads + h) * problem.n + first + r];
+    saved = {keys, weights, row.count};
+    std::memcpy(keys, row.keys, row.count * sizeof(int));
+    std::memcpy(weights, row.values, row.count * sizeof(float));
+    for (int j = row.count; j < saved.padded(); ++j) {
+      keys[j] = row.keys[0];
+      weights[j] = 0.0f;
+    }
+    keys += saved.padded();
+    weights += saved.padded();
+  }
+}
+
+}  // namespace sparsefinder::KERNEL_NAMESPACE

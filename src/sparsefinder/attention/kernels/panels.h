@@ -1,0 +1,55 @@
+// Keys laid out for the register tile: panels of 16 keys, dimension by dimension, so that one load brings one dimension of
+// eight keys.
+#pragma once
+
+#include "simd.h"
+
+namespace sparsefinder::KERNEL_NAMESPACE {
+
+constexpr int kPanel = 16;
+
+// Pack `count` ≤ 16 keys into dst[depth][16], zeros for what is missing. `key(i)` is where the i-th key is.
+// Returns NaN if a number was not finite, else zero.
+template <class Key>
+KERNEL_INLINE float pack_panel(const Key& key, int count, int64_t depth, float* dst) {
+  Floats finite = zeros();
+  for (int half = 0; half < kPanel; half += kLanes)
+    for (int64_t d = 0; d < depth; d += kLanes) {
+      Floats rows[8];
+      for (int i = 0; i < kLanes; ++i) {
+        rows[i] = half + i < count ? load(key(half + i) + d) : zeros();
+        finite = fused(rows[i], zeros(), finite);
+      }
+      transpose(rows);
+      for (int i = 0; i < kLanes; ++i) store(dst + (d + i) * kPanel + half, rows[i]);
+    }
+  return sum(finite);
+}
+
+// A query times a factor. Returns NaN if a number was not finite, else zero.
+KERNEL_INLINE float scale_query(const float* query, int64_t depth, float factor, float* dst) {
+  const Floats factors = spread(factor);
+  Floats finite = zeros();
+  for (int64_t d = 0; d < depth; d += kLanes) {
+    const Floats scaled = load(query + d) * factors;
+    finite = fused(scaled, zeros(), finite);
+    store(dst + d, scaled);
+  }
+  return sum(finite);
+}
+
+// The products of a query with eight keys.
+KERNEL_INLINE Floats dots(const float* query, const float* const keys[8], int64_t depth) {
+  Floats products[8];
+  const Floats first = load(query);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) products[i] = first * load(keys[i]);
+  for (int64_t d = kLanes; d < depth; d += kLanes) {
+    const Floats part = load(query + d);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) products[i] = fused(part, load(keys[i] + d), products[i]);
+  }
+  return sums(products);
+}
+
+}  // namespace sparsefinder::KERNEL_NAMESPACE

@@ -1,0 +1,144 @@
+#include "plan.h"
+
+#include "parallel.h"
+
+namespace sparsefinder {
+
+namespace {
+
+void finish_lists(Lists& lists) {
+  lists.packed_begins.resize(lists.begins.size());
+  int place = 0;
+  for (int list = 0; list < lists.count(); ++list) {
+    lists.packed_begins[list] = place;
+    place += (lists.size(list) + 15) / 16 * 16;
+  }
+  lists.packed_begins.back() = place;
+}
+
+Lists column_list(const uint8_t* chosen, int64_t m) {
+  Lists lists;
+  lists.begins.push_back(0);
+  for (int64_t j = 0; j < m; ++j)
+    if (chosen[j]) lists.keys.push_back(static_cast<int>(j));
+  lists.begins.push_back(static_cast<int>(lists.keys.size()));
+  finish_lists(lists);
+  return lists;
+}
+
+// Whether slot `slot` names a bucket that no earlier slot of the same token names.
+bool fresh(const int64_t* slots, int64_t slot) {
+  if (slots[slot] < 0) return false;
+  for (int64_t earlier = 0; earlier < slot; ++earlier)
+    if (slots[earlier] == slots[slot]) return false;
+  return true;
+}
+
+Lists bucket_lists(const int64_t* buckets, int64_t m, int64_t slots, int64_t count) {
+  Lists lists;
+  lists.begins.assign(static_cast<size_t>(count) + 1, 0);
+  for (int64_t j = 0; j < m; ++j)
+    for (int64_t s = 0; s < slots; ++s)
+      if (fresh(buckets + j * slots, s)) ++lists.begins[buckets[j * slots + s] + 1];
+  for (int64_t c = 0; c < count; ++c) lists.begins[c + 1] += lists.begins[c];
+  lists.keys.resize(lists.begins.back());
+  std::vector<int> next(lists.begins.begin(), lists.begins.end());
+  for (int64_t j = 0; j < m; ++j)
+    for (int64_t s = 0; s < slots; ++s)
+      if (fresh(buckets + j * slots, s)) lists.keys[next[buckets[j * slots + s]]++] = static_cast<int>(j);
+  finish_lists(lists);
+  return lists;
+}
+
+}  // namespace
+
+Plan::Plan(const Problem& given) : problem(given) {
+  for (const Piece& piece : problem.pieces) {
+    PiecePlan plan;
+    plan.piece = &piece;
+    if (piece.kind == Kind::columns) {
+      plan.tables.resize(piece.batch * piece.heads);
+      parallel(problem.threads, piece.batch * piece.heads,
+               [&](int64_t t) { plan.tables[t] = column_list(piece.chosen + t * problem.m, problem.m); });
+    } else if (piece.kind == Kind::buckets) {
+      int64_t count = 0;
+      const int64_t entries = piece.key_batch * piece.key_heads * problem.m * piece.key_slots;
+      for (int64_t entry = 0; entry < entries; ++entry) count = std::max(count, piece.key_buckets[entry] + 1);
+      plan.tables.resize(piece.key_batch * piece.key_heads);
+      parallel(problem.threads, piece.key_batch * piece.key_heads, [&](int64_t t) {
+        plan.tables[t] =
+            bucket_lists(piece.key_buckets + t * problem.m * piece.key_slots, problem.m, piece.key_slots, count);
+      });
+      plan.repeats = piece.key_slots > 1 && piece.query_slots > 1;
+    }
+    pieces.push_back(std::move(plan));
+  }
+}
+
+bool Plan::contains(size_t index, int64_t b, int64_t h, int64_t i, int64_t j) const {
+  const Piece& piece = *pieces[index].piece;
+  switch (piece.kind) {
+    case Kind::band: {
+      const int64_t distance = j - problem.position(b, i);
+      return distance >= piece.lower && distance <= piece.upper;
+    }
+    case Kind::columns:
+      return piece.chosen[piece.table(b, h) * problem.m + j];
+    case Kind::rows:
+      return piece.chosen[piece.table(b, h) * problem.n + i];
+    case Kind::blocks: {
+      const int64_t row = piece.table(b, h) * piece.query_blocks + i / piece.query_size;
+      return std::binary_search(piece.blocks + piece.offsets[row], piece.blocks + piece.offsets[row + 1],
+                                j / piece.key_size);
+    }
+    case Kind::buckets:
+      break;
+  }
+  const int64_t* mine = piece.query_buckets + (piece.table(b, h) * problem.n + i) * piece.query_slots;
+  const int64_t* theirs = piece.key_buckets + (piece.key_table(b, h) * problem.m + j) * piece.key_slots;
+  for (int64_t s = 0; s < piece.query_slots; ++s)
+    if (mine[s] >= 0 && std::find(theirs, theirs + piece.key_slots, mine[s]) != theirs + piece.key_slots) return true;
+  return false;
+}
+
+bool Plan::first_shared(const Piece& piece, int64_t b, int64_t h, int64_t i, int64_t j, int64_t bucket) const {
+  const int64_t* mine = piece.query_buckets + (piece.table(b, h) * problem.n + i) * piece.query_slots;
+  const int64_t* theirs = piece.key_buckets + (piece.key_table(b, h) * problem.m + j) * piece.key_slots;
+  for (int64_t s = 0; s < piece.query_slots; ++s) {
+    if (mine[s] == bucket) return true;
+    if (mine[s] >= 0 && std::find(theirs, theirs + piece.key_slots, mine[s]) != theirs + piece.key_slots) return false;
+  }
+  return false;
+}
+
+int64_t Plan::most_keys(int64_t b, int64_t h, int64_t i) const {
+  int64_t most = 0;
+  for (const PiecePlan& plan : pieces) {
+    const Piece& piece = *plan.piece;
+    switch (piece.kind) {
+      case Kind::band:
+        most += std::clamp<int64_t>(piece.upper - piece.lower + 1, 0, problem.m);
+        break;
+      case Kind::columns:
+        most += static_cast<int64_t>(plan.lists(b, h).keys.size());
+        break;
+      case Kind::rows:
+        most += piece.chosen[piece.table(b, h) * problem.n + i] ? problem.m : 0;
+        break;
+      case Kind::blocks: {
+        const int64_t row = piece.table(b, h) * piece.query_blocks + i / piece.query_size;
+        most += (piece.offsets[row + 1] - piece.offsets[row]) * piece.key_size;
+        break;
+      }
+      case Kind::buckets: {
+        const Lists& lists = plan.lists(b, h);
+        const int64_t* mine = piece.query_buckets + (piece.table(b, h) * problem.n + i) * piece.query_slots;
+        for (int64_t s = 0; s < piece.query_slots; ++s)
+          if (mine[s] >= 0 && mine[s] < lists.count()) most += lists.size(static_cast<int>(mine[s]));
+      }
+    }
+  }
+  return most;
+}
+
+}  // namespace sparsefinder

@@ -1,0 +1,51 @@
+// What is worked out about the graph's pieces once per call: the keys of every bucket and of the columns as lists, and
+// answers to "does this piece have that pair". Nothing here is worth vector instructions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "problem.h"
+
+namespace sparsefinder {
+
+// Lists of keys of one head, one after the other, the keys of each in ascending order. Packed, every list begins at a
+// multiple of 16, so that it fills whole panels.
+struct Lists {
+  std::vector<int> begins, keys, packed_begins;
+  int count() const { return static_cast<int>(begins.size()) - 1; }
+  int size(int list) const { return begins[list + 1] - begins[list]; }
+};
+
+struct PiecePlan {
+  const Piece* piece = nullptr;
+  std::vector<Lists> tables;  // of columns (a single list) and buckets
+  bool repeats = false;  // whether a query and a key can share more than one bucket
+
+  const Lists& lists(int64_t b, int64_t h) const {
+    return tables[(piece->kind == Kind::buckets ? piece->key_table(b, h) : piece->table(b, h))];
+  }
+};
+
+class Plan {
+ public:
+  explicit Plan(const Problem& problem);
+
+  const Problem& problem;
+  std::vector<PiecePlan> pieces;
+
+  // Whether piece number `index` has the pair, whatever the layout lets be seen.
+  bool contains(size_t index, int64_t b, int64_t h, int64_t i, int64_t j) const;
+  // Whether a piece before number `index` has it: then it has been taken already.
+  bool taken_before(size_t index, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    for (size_t earlier = 0; earlier < index; ++earlier)
+      if (contains(earlier, b, h, i, j)) return true;
+    return false;
+  }
+  // Whether `bucket` is the first of the query's buckets that the key is in too: only there the pair is taken.
+  bool first_shared(const Piece& piece, int64_t b, int64_t h, int64_t i, int64_t j, int64_t bucket) const;
+  // At most how many keys the pieces name for a query, repeated ones included.
+  int64_t most_keys(int64_t b, int64_t h, int64_t i) const;
+};
+
+}  // namespace sparsefinder

@@ -1,0 +1,69 @@
+// What a call of attention is to the kernels: plain pointers and sizes, made by module.cpp from the caller's arrays.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace sparsefinder {
+
+// Vectors of a [batch, heads, length] array, each of them contiguous.
+struct Vectors {
+  const float* data;
+  int64_t batch, head, row;  // how far apart, in floats
+  const float* at(int64_t b, int64_t h, int64_t i) const { return data + b * batch + h * head + i * row; }
+};
+
+enum class Kind { band, columns, rows, blocks, buckets };
+
+// A piece of the graph, as in pieces.py. Tables may have size 1 for batch or heads, which then stands for all of them.
+struct Piece {
+  Kind kind;
+  int64_t lower = std::numeric_limits<int32_t>::min(), upper = std::numeric_limits<int32_t>::max();
+  const uint8_t* chosen = nullptr;  // columns: [batch, heads, m]; rows: [batch, heads, n]
+  int64_t batch = 1, heads = 1;     // of `chosen`, of the blocks, or of the queries' buckets
+  const int64_t* offsets = nullptr;
+  const int64_t* blocks = nullptr;
+  int64_t query_blocks = 0, query_size = 1, key_size = 1;
+  const int64_t* query_buckets = nullptr;  // [batch, heads, n, query_slots]
+  const int64_t* key_buckets = nullptr;    // [key_batch, key_heads, m, key_slots]
+  int64_t key_batch = 1, key_heads = 1, query_slots = 0, key_slots = 0;
+
+  int64_t table(int64_t b, int64_t h) const { return (batch > 1 ? b * heads : 0) + (heads > 1 ? h : 0); }
+  int64_t key_table(int64_t b, int64_t h) const { return (key_batch > 1 ? b * key_heads : 0) + (key_heads > 1 ? h : 0); }
+};
+
+struct Problem {
+  int64_t batch, heads, key_heads, n, m;
+  int64_t depth, width;  // of queries and keys, and of values: both multiples of 8
+  Vectors q, k, v;
+  float* out;  // [batch, heads, n, width]
+  const double* alpha;  // one a head
+  double scale;
+  bool causal;
+  const int64_t* query_offset;   // one a sequence, as the two below; null: zero
+  const int64_t* key_lengths;    // null: all m
+  const int64_t* query_lengths;  // null: all n
+  std::vector<Piece> pieces;
+  bool screened;  // whether all that the pieces leave out is to be looked at too, through the proven bound
+  int threads;
+  int64_t* computed;  // [batch, heads], or null: gets the number of scores computed in float32 added
+
+  int64_t key_head(int64_t h) const { return h / (heads / key_heads); }
+  int64_t keys_of(int64_t b) const { return key_lengths ? key_lengths[b] : m; }
+  int64_t position(int64_t b, int64_t i) const { return i + (query_offset ? query_offset[b] : 0); }
+  // Query i of sequence b sees the keys before this one.
+  int64_t limit(int64_t b, int64_t i) const {
+    if (query_lengths && i >= query_lengths[b]) return 0;
+    const int64_t keys = keys_of(b);
+    return causal ? std::clamp<int64_t>(position(b, i) + 1, 0, keys) : keys;
+  }
+};
+
+// What came out beside the result.
+struct Report {
+  bool infinite = false;  // a query, a key or a score was not finite
+};
+
+}  // namespace sparsefinder

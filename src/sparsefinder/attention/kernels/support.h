@@ -1,0 +1,31 @@
+// The support of a forward pass: for every row the keys that got weight and their weights. Far less than n × m.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sparsefinder {
+
+struct Support {
+  struct Row {
+    int* keys = nullptr;
+    float* weights = nullptr;
+    // Up to the next multiple of 8 there are entries with a real key and no weight, so that eight can be taken at once.
+    int count = 0;
+    int padded() const { return (count + 7) & ~7; }
+  };
+
+  std::vector<Row> rows;      // (batch, head, query), in that order
+  std::vector<void*> chunks;  // one for each task of the forward pass, which owns what its rows point to
+
+  Support() = default;
+  Support(const Support&) = delete;
+  Support& operator=(const Support&) = delete;
+  ~Support();
+
+  // Memory for one task's rows: `total` keys, then as many weights.
+  int* chunk(int64_t task, int64_t total);
+  int64_t total() const;
+};
+
+}  // namespace sparsefinder

@@ -1,0 +1,233 @@
+"""Attention on the CPU in C++: exact, faster than softmax attention, at the cost of the graph where there is one.
+
+Thin: what the kernels in `kernels/` cannot take is refused here, and tensors become what they expect: vectors of
+float32, each contiguous, whose sizes are multiples of 8. `SPARSEFINDER_KERNEL=plain` in the environment chooses the
+kernels that use no vector instructions, for tests and for the suspicious.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ..errors import InputError
+from ..graph import Graph
+from ..pieces import Band, Blocks, Buckets, Columns, Piece, Rows
+from .call import Call
+
+try:
+    _native: ModuleType | None = import_module("sparsefinder._native")
+except ImportError:
+    _native = None
+
+__all__ = ["Counted", "counting", "refusal", "run", "weights"]
+
+LANES = 8
+# Keys and places in a row are counted in 32 bits.
+MOST_KEYS = 1 << 30
+# Where fewer keys are to be ruled out, or for fewer queries, looking at all of them is as fast.
+LEAST_SCREENED = 1024
+FEW_QUERIES = 8
+
+
+class Counted:
+    """How many scores were computed in float32, for each [batch, head]: what `counting` gives."""
+
+    pairs: Tensor
+
+    def start(self, batch: int, heads: int) -> Tensor:
+        self.pairs = torch.zeros(batch, heads, dtype=torch.long)
+        return self.pairs
+
+
+_counter: ContextVar[Counted | None] = ContextVar("counter", default=None)
+
+
+@contextmanager
+def counting() -> Iterator[Counted]:
+    """Count the scores of the native calls made within; the last call's count stays.
+
+    >>> with counting() as counted:
+    ...     out = attention(q, k, v, exact=True)
+    >>> counted.pairs.sum() / layout.of(q, k).degrees().sum() / heads  # the share of pairs that was computed
+    """
+    counted = Counted()
+    token = _counter.set(counted)
+    try:
+        yield counted
+    finally:
+        _counter.reset(token)
+
+
+def refusal(call: Call) -> str | None:
+    if _native is None:
+        return "was not built when sparsefinder was installed (it needs a C++20 compiler)"
+    if call.q.device.type != "cpu":
+        return f"runs on the CPU only, not on {call.q.device}"
+    if call.q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return f"computes in float32, not in {call.q.dtype}"
+    if call.bias is not None:
+        return "takes no bias"
+    if call.dropout:
+        return "has no dropout"
+    if call.grid.m > MOST_KEYS or call.grid.n > MOST_KEYS:
+        return f"takes at most {MOST_KEYS} queries and keys"
+    if bool((call.alpha <= 1).any()) if isinstance(call.alpha, Tensor) else call.alpha <= 1:
+        return "takes no alpha of 1: softmax has no zeros to leave out"
+    return None
+
+
+def run(call: Call) -> Float[Tensor, "batch heads n e"]:
+    alpha = call.alpha if isinstance(call.alpha, Tensor) else torch.tensor([call.alpha], dtype=torch.float64)
+    out: Tensor = _Attention.apply(call.q, call.k, call.v, alpha, _Setting.of(call))
+    return out
+
+
+def weights(call: Call) -> Float[Tensor, "batch heads n m"]:
+    setting = _Setting.of(call)
+    _, support = setting.forward(call.q, call.k, call.v, torch.as_tensor(call.alpha, dtype=torch.float64), save=True)
+    total = support.total()
+    rows, keys, values = torch.empty(total, dtype=torch.long), torch.empty(total, dtype=torch.long), torch.empty(total)
+    support.write(rows, keys, values)
+    head = rows // max(call.grid.n, 1)
+    place = torch.stack((head // call.grid.heads, head % call.grid.heads, rows % max(call.grid.n, 1), keys))
+    return torch.sparse_coo_tensor(place, values, call.grid.shape, check_invariants=False).coalesce()
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What of a call is not a tensor with a gradient, in the kernels' terms."""
+
+    native: Any
+    scale: float
+    causal: bool
+    query_offset: Tensor | None
+    key_lengths: Tensor | None
+    query_lengths: Tensor | None
+    pieces: list[Any]
+    screened: bool
+    plain: bool
+
+    @staticmethod
+    def of(call: Call) -> _Setting:
+        layout, batch = call.grid.layout, call.grid.batch
+        offset = layout.query_offset
+        offsets = offset if isinstance(offset, Tensor) else torch.full((batch,), offset) if offset else None
+        plain = os.environ.get("SPARSEFINDER_KERNEL") == "plain"
+        screened = call.exact and call.grid.m >= LEAST_SCREENED and call.grid.n * call.groups > FEW_QUERIES
+        graph = (call.first or Graph(call.grid)) if screened else call.pairs
+        return _Setting(
+            _native, call.scale, layout.causal, _numbers(offsets), _numbers(layout.key_lengths),
+            _numbers(layout.query_lengths), _pieces(graph), screened, plain,
+        )  # fmt: skip
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, alpha: Tensor, save: bool) -> tuple[Tensor, Any]:
+        width = v.shape[-1]
+        q, k, v = (_prepared(x) for x in (q, k, v))
+        out = torch.empty(*q.shape[:3], v.shape[-1])
+        counter = _counter.get()
+        counted = None if counter is None else counter.start(q.shape[0], q.shape[1])
+        support, infinite = self.native.forward(
+            q, k, v, out, _alphas(alpha, q), self.scale, self.causal, self.query_offset, self.key_lengths,
+            self.query_lengths, self.pieces, self.screened, torch.get_num_threads(), self.plain, save, counted,
+        )  # fmt: skip
+        if infinite:
+            raise InputError("scores", "NaN or infinity among them", "queries and keys whose products are finite")
+        return out[..., :width], support
+
+    def backward(
+        self, q: Tensor, k: Tensor, v: Tensor, alpha: Tensor, grad: Tensor, support: Any, wants_alpha: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        depth, width = q.shape[-1], v.shape[-1]
+        q, k, v, grad = (_prepared(x) for x in (q, k, v, grad))
+        grads = [torch.empty(x.shape) for x in (q, k, v)]
+        grad_alpha = torch.zeros(q.shape[1], dtype=torch.float64) if wants_alpha else None
+        self.native.backward(
+            q, k, v, grad, *grads, _alphas(alpha, q), self.scale, grad_alpha, support, torch.get_num_threads(),
+            self.plain,
+        )  # fmt: skip
+        return grads[0][..., :depth], grads[1][..., :depth], grads[2][..., :width], grad_alpha
+
+
+class _Attention(torch.autograd.Function):
+    """Saves the inputs and the support, which is a small part of n × m."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, alpha: Tensor, setting: _Setting) -> Tensor:
+        save = any(ctx.needs_input_grad)
+        out, support = setting.forward(q, k, v, alpha, save)
+        if save:
+            ctx.save_for_backward(q, k, v, alpha)
+            ctx.setting, ctx.support = setting, support
+        return out.to(q.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, alpha = ctx.saved_tensors
+        grad_q, grad_k, grad_v, grad_alpha = ctx.setting.backward(
+            q, k, v, alpha, grads[0], ctx.support, ctx.needs_input_grad[3]
+        )
+        return (
+            grad_q.to(q.dtype), grad_k.to(q.dtype), grad_v.to(q.dtype),
+            None if grad_alpha is None else grad_alpha.to(alpha.dtype), None,
+        )  # fmt: skip
+
+
+def _pieces(graph: Graph) -> list[Any]:
+    """The graph's pieces in the kernels' terms. A graph with a piece that they do not know is listed pair by pair."""
+    known = (Band, Columns, Rows, Buckets, Blocks)
+    pieces: tuple[Piece, ...] = graph.pieces
+    if not all(isinstance(piece, known) for piece in pieces):
+        pieces = (graph.pairs(),)
+    return [_piece(piece) for piece in pieces]
+
+
+def _piece(piece: Piece) -> Any:
+    native: Any = _native
+    match piece:
+        case Band():
+            return native.band(piece.lower, piece.upper)
+        case Columns():
+            return native.columns(piece.keys.contiguous().view(torch.uint8))
+        case Rows():
+            return native.rows(piece.queries.contiguous().view(torch.uint8))
+        case Buckets():
+            return native.buckets(_whole(piece.queries), _whole(piece.keys))
+        case Blocks():
+            offsets, blocks = _whole(piece.offsets), _whole(piece.blocks)
+            return native.blocks(offsets, blocks, piece.batch, piece.heads, piece.query_size, piece.key_size)
+    raise TypeError(f"not a piece that the kernels know: {type(piece).__name__}")
+
+
+def _whole(numbers: Tensor) -> Tensor:
+    return numbers.to(torch.long).contiguous()
+
+
+def _numbers(numbers: Tensor | None) -> Tensor | None:
+    return None if numbers is None else _whole(numbers)
+
+
+def _alphas(alpha: Tensor, q: Tensor) -> Tensor:
+    """One alpha a head, in the kernels' type."""
+    return alpha.detach().to(torch.float64).reshape(-1).expand(q.shape[1]).contiguous()
+
+
+def _prepared(x: Tensor) -> Tensor:
+    """Vectors of float32, each contiguous, padded with zeros to a multiple of 8: zeros change no product."""
+    x = x.detach().to(torch.float32)
+    missing = -x.shape[-1] % LANES or (LANES if x.shape[-1] == 0 else 0)
+    if missing:
+        return torch.nn.functional.pad(x, (0, missing))
+    return x if x.stride(-1) == 1 and all(step >= 0 for step in x.stride()) else x.contiguous()
