@@ -13,7 +13,12 @@
 #define KERNEL_NAMESPACE scalar
 #endif
 
+// Under the sanitizers every access gets checks: inlined and unrolled, they would take the compiler minutes.
+#if defined(SPARSEFINDER_SANITIZED)
+#define KERNEL_INLINE inline
+#else
 #define KERNEL_INLINE inline __attribute__((always_inline))
+#endif
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
