@@ -63,7 +63,7 @@ class Graph:
 
     @classmethod
     def buckets(
-        cls, queries: Int[Tensor, "batch heads n slots"], keys: Int[Tensor, "batch heads m slots2"], grid: Grid
+        cls, queries: Int[Tensor, "#batch #heads n slots"], keys: Int[Tensor, "#batch #heads m slots2"], grid: Grid
     ) -> Graph:
         """Pairs whose query and key have a bucket in common; −1 is no bucket."""
         _check_sizes("queries", queries, grid, grid.n)

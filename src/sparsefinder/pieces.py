@@ -151,8 +151,8 @@ class Rows(_ByIndex):
 class Buckets(_ByIndex):
     """Queries and keys that share a bucket: Eq. 6 of the paper. A token may be in several, up to the last size."""
 
-    queries: Int[Tensor, "batch heads n slots"]
-    keys: Int[Tensor, "batch heads m slots2"]
+    queries: Int[Tensor, "#batch #heads n slots"]
+    keys: Int[Tensor, "#batch #heads m slots2"]
     group = 1
 
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
