@@ -153,7 +153,7 @@ def load_model(
 
     A checkpoint that says what it was trained with is loaded as that; another `alpha` for it is an error, because a
     model run with the wrong mapping gives plausible nonsense. The class is the one named in the checkpoint's config.
-    Other arguments go to `from_pretrained`.
+    Other arguments go to `from_pretrained`: dtype=torch.float32, say, to run half-precision weights fast on a CPU.
     """
     config = AutoConfig.from_pretrained(name_or_path)
     saved = getattr(config, "entmax", None)
