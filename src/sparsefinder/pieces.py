@@ -6,6 +6,7 @@ is the graph's. Its tensors may have size 1 for batch or head, which then stands
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -47,14 +48,15 @@ class Piece(Protocol):
         """The pairs of these queries as a matrix, or something that broadcasts to it."""
 
 
-class _ByIndex:
+class _ByIndex(ABC):
     """A piece whose matrix is made by asking for every pair."""
 
     group = 0
     uniform = False
 
+    @abstractmethod
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
-        raise NotImplementedError
+        """Whether the piece has the pair."""
 
     def mask(self, grid: Grid, queries: slice) -> Truth:
         b, h, i, j = (torch.arange(size, device=grid.device) for size in grid.shape)
