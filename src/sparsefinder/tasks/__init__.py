@@ -1,0 +1,1 @@
+"""The two tasks of the paper: masked language modelling and translation."""
