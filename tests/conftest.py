@@ -20,6 +20,7 @@ CHECKED = [
     "sparsefinder.metrics",
     "sparsefinder.pieces",
     "sparsefinder.projection",
+    "sparsefinder.recording",
     "sparsefinder.sample",
     "sparsefinder.traces",
 ]

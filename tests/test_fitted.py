@@ -11,7 +11,8 @@ from sparsefinder.finders import FINDERS, Finder, Heads
 from sparsefinder.finders.base import finder_class
 from sparsefinder.fitted import Sparsefinder
 from sparsefinder.metrics import GraphMetrics
-from sparsefinder.traces import Traces, TraceWriter
+from sparsefinder.recording import TraceWriter
+from sparsefinder.traces import Traces
 
 from .finders.cases import CASES
 from .finders.cases import HEADS as CASE_HEADS

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparsefinder import InputError, Layout, record, traces, use_entmax
+from sparsefinder import InputError, Layout, record, recording, use_entmax
+from sparsefinder.recording import TraceWriter, join, teacher_hash
 from sparsefinder.sample import Sample
-from sparsefinder.traces import Traces, TraceWriter, teacher_hash
+from sparsefinder.traces import Traces
 
 from .tiny_models import make, padded, words
 
@@ -28,7 +29,7 @@ def _write(path: Path, sequences: int = 6, dtype: str = "float32") -> list[Sampl
 
 @pytest.mark.parametrize("shard", [1, 1 << 26])
 def test_what_comes_back_is_what_went_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shard: int) -> None:
-    monkeypatch.setattr(traces, "SHARD_BYTES", shard)
+    monkeypatch.setattr(recording, "SHARD_BYTES", shard)
     samples = _write(tmp_path / "traces")
     found = Traces.open(tmp_path / "traces")
     assert found.sites == [("cross", 0), ("decoder", 1)]
@@ -155,3 +156,31 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     index.write_text(json.dumps({"format": 99}))
     with pytest.raises(InputError, match="format 99"):
         Traces.open(tmp_path / "traces")
+
+
+def test_parts_joined_are_the_whole(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    _write(tmp_path / "whole", 6)
+    torch.manual_seed(0)
+    whole, starts = Traces.open(tmp_path / "whole"), (0, 2, 4)
+    for start in starts:
+        with TraceWriter(tmp_path / "joined" / f"part-{start}", dtype="float32", teacher="abc") as writer:
+            for site in whole.sites:
+                for sample in whole.samples(*site, batch=2, start=start, stop=start + 2):
+                    writer.add(*site, sample.q, sample.k, sample.layout, sample.scale)
+    joined = join(tmp_path / "joined", [f"part-{start}" for start in starts])
+    assert joined.sites == whole.sites
+    assert joined.teacher == whole.teacher
+    for site in whole.sites:
+        for one, two in zip(whole.samples(*site, batch=4), joined.samples(*site, batch=4), strict=True):
+            assert torch.equal(one.q, two.q)
+            assert torch.equal(one.k, two.k)
+    joined.verify()
+    again = join(tmp_path / "joined", [f"part-{start}" for start in starts])
+    assert again.hash == joined.hash
+    with pytest.raises(InputError, match="parts"):
+        join(tmp_path / "joined", [])
+    with TraceWriter(tmp_path / "joined" / "other", dtype="float32", teacher="xyz") as writer:
+        writer.add("cross", 0, torch.randn(1, 2, 3, 4), torch.randn(1, 2, 3, 4))
+    with pytest.raises(InputError, match="teacher of other"):
+        join(tmp_path / "joined", ["part-0", "other"])

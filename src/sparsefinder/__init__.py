@@ -11,8 +11,9 @@ from .graph import Graph
 from .layout import Layout
 from .metrics import GraphMetrics
 from .projection import Projection
+from .recording import TraceWriter
 from .sample import Sample
-from .traces import Traces, TraceWriter
+from .traces import Traces
 
 if TYPE_CHECKING:
     from .models import load_model, predicting, record, save_model, use_entmax
