@@ -23,7 +23,7 @@ from typing import Any
 
 from .errors import InputError, SparsefinderError
 
-__all__ = ["DiskError", "RunFolder", "key_of", "whole_file", "whole_folder", "write_text"]
+__all__ = ["DiskError", "RunFolder", "check_folder", "explaining", "key_of", "whole_file", "whole_folder", "write_text"]
 
 STAGES = "stages"
 VERSIONED = ("sparsefinder", "torch", "transformers", "tokenizers", "scikit-learn", "numpy")
@@ -37,12 +37,12 @@ class DiskError(SparsefinderError):
 def whole_file(path: str | Path) -> Iterator[Path]:
     """A path to write to: takes its name when the block ends well, and disappears when it does not."""
     target = Path(path)
-    with _explaining(target):
+    with explaining(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
         os.close(handle)
     try:
-        with _explaining(target):
+        with explaining(target):
             yield Path(name)
             # Everybody may read it, as if it had been opened by name.
             os.chmod(name, 0o666 & ~_umask())
@@ -55,11 +55,11 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 def whole_folder(path: str | Path) -> Iterator[Path]:
     """A folder to write to: takes its name when the block ends well, and disappears when it does not."""
     target = Path(path)
-    with _explaining(target):
+    with explaining(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
-        with _explaining(target):
+        with explaining(target):
             yield folder
             os.chmod(folder, 0o777 & ~_umask())
             if target.is_dir():
@@ -140,7 +140,7 @@ def versions() -> dict[str, str]:
 
 
 @contextmanager
-def _explaining(target: Path) -> Iterator[None]:
+def explaining(target: Path) -> Iterator[None]:
     """A full disk or a folder one may not write to, said in words."""
     try:
         yield

@@ -67,13 +67,17 @@ class Traces:
         kinds: Sequence[str] | None = None,
         layers: Sequence[int] | None = None,
         dtype: str = "float16",
+        teacher: str | None = None,
     ) -> Traces:
-        """Run an entmax model on batches of inputs, and write the queries and keys of the chosen layers."""
+        """Run an entmax model on batches of inputs, and write the queries and keys of the chosen layers.
+
+        teacher: the hash of the model, where it is known already.
+        """
         from .models import record
         from .recording import TraceWriter, teacher_hash
 
         with (
-            TraceWriter(path, dtype=dtype, teacher=teacher_hash(model)) as writer,
+            TraceWriter(path, dtype=dtype, teacher=teacher or teacher_hash(model)) as writer,
             record(model, writer.take, kinds=kinds, layers=layers),
             torch.no_grad(),
         ):

@@ -1,0 +1,74 @@
+"""The trace stage: a teacher's queries and keys on sequences of its training data, in parts, so that it can go on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+
+import torch
+from tqdm.auto import tqdm
+
+from .errors import InputError
+from .folder import RunFolder, write_text
+from .recipe import Recipe
+from .recording import join, teacher_hash
+from .tasks.base import Inputs, Task
+from .traces import INDEX, Traces
+
+__all__ = ["kinds_of", "trace"]
+
+# Sequences to a part: what a kill loses at most.
+PART = 64
+
+
+def kinds_of(recipe: Recipe, task: Task) -> tuple[str, ...]:
+    """The kinds of attention that a run is about."""
+    return recipe.trace.kinds or task.kinds
+
+
+def trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    """Write traces/train, traces/valid and traces/examples.jsonl, going on from what is there."""
+    wanted, teacher = recipe.trace, folder / "teacher"
+    sequences = task.sequences(teacher, wanted.train + wanted.valid, wanted.longer_than)
+    if len(sequences) < 2:
+        longer = f" of more than {wanted.longer_than} tokens" if wanted.longer_than else ""
+        raise InputError("trace", f"training data with {len(sequences)} sequences{longer}", "at least 2")
+    # Where there are fewer than asked for, both parts get their share of what there is.
+    first = min(wanted.train, max(1, len(sequences) * wanted.train // (wanted.train + wanted.valid)))
+    parts = {"train": sequences[:first], "valid": sequences[first:]}
+    model = task.load(teacher).eval()
+    known = teacher_hash(model)
+    with tqdm(total=len(sequences), desc="tracing", unit="sequence") as bar:
+        for name, chosen in parts.items():
+            names = []
+            for start in range(0, len(chosen), PART):
+                names.append(f"part-{start:06}")
+                some = chosen[start : start + PART]
+                target = folder / f"traces/{name}/{names[-1]}"
+                if not (target / INDEX).is_file():
+                    shutil.rmtree(target, ignore_errors=True)
+                    with torch.inference_mode():
+                        Traces.record(
+                            model,
+                            task.batches(teacher, some, wanted.batch),
+                            target,
+                            kinds=kinds_of(recipe, task),
+                            layers=wanted.layers,
+                            dtype=wanted.precision,
+                            teacher=known,
+                        )
+                bar.update(len(some))
+            join(folder / f"traces/{name}", names)
+    _write_examples(folder, recipe, task, parts["valid"][: wanted.examples])
+
+
+def _write_examples(folder: RunFolder, recipe: Recipe, task: Task, sequences: Sequence[Inputs]) -> None:
+    """What the first validation sequences say, token by token."""
+    lines = []
+    for number, sequence in enumerate(sequences):
+        for kind in kinds_of(recipe, task):
+            tokens = task.tokens(folder / "teacher", sequence, kind)
+            about = {"sequence": number, "kind": kind, "text": tokens.text}
+            lines.append(json.dumps({**about, "queries": list(tokens.queries), "keys": list(tokens.keys)}))
+    write_text(folder / "traces/examples.jsonl", "".join(f"{line}\n" for line in lines))
