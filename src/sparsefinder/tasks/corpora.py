@@ -12,7 +12,7 @@ import sysconfig
 import warnings
 import zlib
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -49,6 +49,7 @@ def builtin_texts(source: BuiltinSource) -> list[str]:
     return found[: source.count]
 
 
+@lru_cache(maxsize=4)
 def builtin_pairs(source: BuiltinSource) -> list[tuple[str, str]]:
     """Sentence pairs of a built-in corpus."""
     if source.builtin == "python":
