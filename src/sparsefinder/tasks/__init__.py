@@ -1,1 +1,24 @@
 """The two tasks of the paper: masked language modelling and translation."""
+
+from __future__ import annotations
+
+from ..recipe import MaskedLM, Translation
+from .base import Inputs, Score, Task, Tokens
+
+__all__ = ["Inputs", "Score", "Task", "Tokens", "task"]
+
+
+def task(recipe: MaskedLM | Translation, seed: int = 0) -> Task:
+    """The task that a recipe describes.
+
+    >>> teaching = task(load_recipe("recipes/demo-mlm.yaml").task)
+    >>> teaching.train(Path("runs/demo/training"), Path("runs/demo/teacher"))
+    """
+    # Each brings the Trainer and its own libraries, which take seconds to import.
+    if isinstance(recipe, MaskedLM):
+        from .mlm import MaskedLMTask
+
+        return MaskedLMTask(recipe, seed)
+    from .translation import TranslationTask
+
+    return TranslationTask(recipe, seed)

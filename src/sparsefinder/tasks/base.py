@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedModel
 
 __all__ = ["Inputs", "Score", "Task", "Tokens"]
@@ -67,15 +71,23 @@ class Task(Protocol):
         """Inputs drawn from the training data without replacement: the same for the same seed."""
 
     def batches(self, teacher: Path, sequences: Sequence[Inputs], batch: int) -> Iterator[dict[str, Tensor]]:
-        """The sequences as padded inputs of the model, in their order."""
+        """The sequences as padded inputs of the model, in their order, on the CPU."""
 
     def tokens(self, teacher: Path, sequence: Inputs, kind: str) -> Tokens:
         """What the queries and keys of a kind of attention stand for."""
 
     def evaluate(
-        self, model: PreTrainedModel, teacher: Path, count: int | None = None, batch: int | None = None
+        self,
+        model: PreTrainedModel,
+        teacher: Path,
+        count: int | None = None,
+        batch: int | None = None,
+        whole_prefix: bool = False,
     ) -> Score:
-        """Score a model (perhaps on predicted graphs) on the evaluation data; the tokenizer is the teacher's."""
+        """Score a model (perhaps on predicted graphs) on the evaluation data; the tokenizer is the teacher's.
+
+        whole_prefix: decode without a cache, so that finders that look ahead within the prefix can be measured too.
+        """
 
 
 def described(score: Score, alpha: Any) -> dict[str, Any]:
@@ -96,3 +108,22 @@ def ordered_batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
             waiting = []
     if waiting:
         yield waiting
+
+
+def draw(places: Sequence[int], count: int, seed: int) -> list[int]:
+    """So many of the places, at random, none twice."""
+    if count > len(places):
+        raise InputError("count", f"{count} sequences", f"at most {len(places)}: the training data has no more")
+    generator = torch.Generator().manual_seed(seed)
+    return [places[place] for place in torch.randperm(len(places), generator=generator)[:count].tolist()]
+
+
+def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]:
+    """Rows of token numbers in one tensor, and another with 1 where they are and 0 where there is padding."""
+    width = max(map(len, rows))
+    ids = torch.full((len(rows), width), padding)
+    real = torch.zeros_like(ids)
+    for place, row in enumerate(rows):
+        ids[place, : len(row)] = torch.as_tensor(row)
+        real[place, : len(row)] = 1
+    return ids, real
