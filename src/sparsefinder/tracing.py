@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import torch
 from tqdm.auto import tqdm
 
-from .errors import InputError
 from .folder import RunFolder, write_text
 from .recipe import Recipe
 from .recording import join, teacher_hash
@@ -31,12 +30,7 @@ def trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     """Write traces/train, traces/valid and traces/examples.jsonl, going on from what is there."""
     wanted, teacher = recipe.trace, folder / "teacher"
     sequences = task.sequences(teacher, wanted.train + wanted.valid, wanted.longer_than)
-    if len(sequences) < 2:
-        longer = f" of more than {wanted.longer_than} tokens" if wanted.longer_than else ""
-        raise InputError("trace", f"training data with {len(sequences)} sequences{longer}", "at least 2")
-    # Where there are fewer than asked for, both parts get their share of what there is.
-    first = min(wanted.train, max(1, len(sequences) * wanted.train // (wanted.train + wanted.valid)))
-    parts = {"train": sequences[:first], "valid": sequences[first:]}
+    parts = {"train": sequences[: wanted.train], "valid": sequences[wanted.train :]}
     model = task.load(teacher).eval()
     known = teacher_hash(model)
     with tqdm(total=len(sequences), desc="tracing", unit="sequence") as bar:
