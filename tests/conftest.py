@@ -21,6 +21,8 @@ CHECKED = [
     "sparsefinder.pieces",
     "sparsefinder.projection",
     "sparsefinder.sample",
+    "sparsefinder.sweep.masks",
+    "sparsefinder.sweep.tally",
     "sparsefinder.traces",
 ]
 install_import_hook(CHECKED, "beartype.beartype")
