@@ -18,6 +18,7 @@ CHECKED = [
     "sparsefinder.interface",
     "sparsefinder.layout",
     "sparsefinder.metrics",
+    "sparsefinder.pareto",
     "sparsefinder.pieces",
     "sparsefinder.projection",
     "sparsefinder.sample",
