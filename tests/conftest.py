@@ -18,10 +18,13 @@ CHECKED = [
     "sparsefinder.interface",
     "sparsefinder.layout",
     "sparsefinder.metrics",
+    "sparsefinder.pareto",
     "sparsefinder.pieces",
     "sparsefinder.projection",
     "sparsefinder.recording",
     "sparsefinder.sample",
+    "sparsefinder.sweep.masks",
+    "sparsefinder.sweep.tally",
     "sparsefinder.traces",
 ]
 install_import_hook(CHECKED, "beartype.beartype")

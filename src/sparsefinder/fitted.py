@@ -15,8 +15,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from .projection import Projection, learn
 from .sample import Sample
 from .traces import Samples, Site, Traces
 
-__all__ = ["GRIDS", "Sparsefinder"]
+__all__ = ["GRIDS", "METRIC", "Sparsefinder", "fit_finder", "split_settings"]
 
 FORMAT = 1
 CONFIG, TENSORS = "finders.json", "finders.safetensors"
@@ -163,15 +163,31 @@ def _learned(samples: Samples, site: Site, block: int, seed: int, progress: bool
         return learn(samples, block=block, seed=seed, progress=show)
 
 
+def split_settings(method: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings that a method has to be fitted for, and those that only say how a fitted finder is used."""
+    kept_as = {each.name for each in fields(finder_class(method))}
+    cheap = {name: value for name, value in settings.items() if name in CHEAP and name in kept_as}
+    return {name: value for name, value in settings.items() if name not in cheap}, cheap
+
+
+def fit_finder(
+    method: str, samples: Iterable[Sample], projection: Projection | None, seed: int, settings: Mapping[str, Any]
+) -> Finder:
+    """A method fitted to the samples of one layer."""
+    fit: Callable[..., Finder] = finder_class(method).fit  # type: ignore[attr-defined]
+    own: dict[str, Any] = {} if projection is None else {"projection": projection}
+    seeded = {"seed": seed} if "seed" in inspect.signature(fit).parameters else {}
+    return fit(samples, **own, **settings, **seeded)
+
+
 def _candidates(
     method: str, samples: Iterable[Sample], projection: Projection | None, seed: int, settings: Mapping[str, Any]
 ) -> Iterator[Finder]:
     """The method with every combination of the settings that are given as lists."""
     kind = finder_class(method)
-    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in settings.items()}
-    kept_as = {each.name for each in fields(kind)}
-    cheap = {name: values for name, values in lists.items() if name in CHEAP and name in kept_as}
-    costly = {name: values for name, values in lists.items() if name not in cheap}
+    costly, cheap = split_settings(
+        method, {name: value if isinstance(value, list | tuple) else [value] for name, value in settings.items()}
+    )
     takes = inspect.signature(kind.fit).parameters if hasattr(kind, "fit") else {}
     own: dict[str, Any] = {} if projection is None else {"projection": projection}
     for dear in _combinations(costly):
@@ -180,14 +196,10 @@ def _candidates(
             if not all(name in takes for name in (*dear, *choice)) or not takes:
                 yield finder_by_name(method, **own, **dear, **choice)
             elif fitted is None:
-                seeded = {"seed": seed} if "seed" in takes else {}
-                fitted = kind.fit(  # type: ignore[attr-defined]
-                    samples, **own, **dear, **choice, **seeded
-                )
+                fitted = fit_finder(method, samples, projection, seed, {**dear, **choice})
                 yield fitted
             elif _possible(fitted, choice):
-                kept = {each.name: getattr(fitted, each.name) for each in fields(fitted)}
-                yield kind(**{**kept, **choice})
+                yield replace(fitted, **choice)
 
 
 def _combinations(lists: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""From traces to points: settings, fitting, sparsity and recall, sparsity and accuracy."""

@@ -1,0 +1,102 @@
+"""The grids of a sweep by name: those of the paper's main text (Sec. 5) and of its appendices, and a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..recipe import Method, Sweep
+from .settings import Setting, expand_all
+
+__all__ = ["GRIDS", "Grid", "grid_of"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Settings, and the windows and numbers of global tokens that each of them is united with."""
+
+    settings: tuple[Setting, ...]
+    windows: tuple[int, ...]
+    globals: tuple[int, ...] = (1,)
+
+
+def _paper(
+    thresholds: Sequence[float], buckets: Sequence[int], clusters: Sequence[int], blocks: Sequence[int],
+    tokens: Sequence[int],
+) -> tuple[Setting, ...]:  # fmt: skip
+    """Every method of the paper, then ours and the best that is possible, which the paper does not have."""
+    both = ("raw", "projected")
+    return tuple(expand_all([
+        _method("distance", t=thresholds),
+        _method("quantization", beta=buckets),
+        _method("kmeans", clusters=buckets, top_k=(1, 2)),
+        _method("reformer", both, buckets=buckets),
+        _method("routing", both, clusters=clusters),
+        # Their own windows and global tokens are off: every setting gets those of the grid. So the random blocks are
+        # drawn once for all windows, also where a window covers some of them.
+        _method("bigbird", random_blocks=blocks, block=1, window=0, globals=0),
+        _method("longformer", globals=tokens, window=0),
+        _method("window"),
+        *_ours(),
+    ]))  # fmt: skip
+
+
+def _ours() -> list[Method]:
+    return [
+        _method("sketch", r=8, share=(0.02, 0.05, 0.1, 0.2)),
+        _method("probe", clusters=32, probes=(1, 2, 4, 8)),
+        _method("topk", share=(0.02, 0.05, 0.1)),
+        _method("oracle"),
+    ]
+
+
+def _method(method: str, inputs: tuple[Any, ...] | None = None, **settings: Any) -> Method:
+    return Method(method=method, inputs=inputs, settings=settings)
+
+
+MAIN_BUCKETS = (2, 4, 6, 8, 10, 12, 16, 20)
+MAIN_WINDOWS = (0, 1, 3, 5, 7, 9, 11, 15, 19, 23, 27)
+LONG_WINDOWS = (31, 41, 51, 75, 101, 125, 151, 175, 201, 251)
+APPENDIX_WINDOWS = (0, 1, 3, 7, 11, 25, 31, 41, 51, 75, 101, 125, 151, 175, 201, 251, 301, 351, 401, 451, 501, 512)
+MAIN = _paper([each / 2 for each in range(1, 11)], MAIN_BUCKETS, MAIN_BUCKETS, MAIN_BUCKETS, MAIN_BUCKETS)
+APPENDIX = _paper(
+    (0.5, 1.0, 1.5, 2.0, 2.5), (2, 4, 6, 8, 10, 12), (2, 4, 6, 8, 10), (2, 4, 6, 8, 10), (4, 8, 12, 16, 20)
+)
+SMALL = tuple(
+    expand_all(
+        [
+            _method("distance", t=(0.5, 1.0, 1.5, 2.0, 3.0)),
+            _method("quantization", beta=(4, 12)),
+            _method("kmeans", clusters=(4, 8, 16), top_k=1),
+            _method("reformer", buckets=(4, 16)),
+            _method("routing", clusters=(4, 8)),
+            _method("bigbird", random_blocks=(2, 8), block=1, window=0, globals=0),
+            _method("longformer", globals=(2, 8), window=0),
+            _method("window"),
+            _method("sketch", r=4, share=(0.05, 0.1, 0.2)),
+            _method("probe", clusters=16, probes=(1, 2, 4)),
+            _method("oracle"),
+        ]
+    )
+)
+
+GRIDS = {
+    "mt": Grid(MAIN, MAIN_WINDOWS),
+    "mlm": Grid(MAIN, MAIN_WINDOWS + LONG_WINDOWS),
+    "mt-appendix": Grid(APPENDIX, MAIN_WINDOWS),
+    "mlm-appendix": Grid(APPENDIX, APPENDIX_WINDOWS),
+    "small": Grid(SMALL, (0, 3, 7, 11, 25)),
+}
+
+
+def grid_of(sweep: Sweep) -> Grid:
+    """The grid that a recipe asks for: one by name and the methods added to it, or these alone; if neither, `small`."""
+    named = GRIDS[sweep.grid] if sweep.grid is not None else GRIDS["small"]
+    own = expand_all(sweep.methods)
+    settings = named.settings if sweep.grid is not None or not own else ()
+    return Grid(
+        tuple(dict.fromkeys([*settings, *own])),
+        tuple(sorted(set(named.windows if sweep.windows is None else sweep.windows))),
+        tuple(sorted(set(named.globals if sweep.globals is None else sweep.globals))),
+    )
