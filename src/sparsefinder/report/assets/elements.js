@@ -1,0 +1,82 @@
+// Elements are made here and nowhere else: text goes in as text, never as markup, so no token can become an element.
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const make = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+const draw = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+const section = (name) => document.getElementById(name);
+const note = (text) => make("p", { class: "note" }, text);
+
+// `code` between backticks, as messages have it.
+function withCode(text) {
+  return text.split("`").map((part, place) => (place % 2 ? make("code", {}, part) : part));
+}
+
+function choice(label, options, pick) {
+  const select = make("select", { onchange: () => pick(select.value) });
+  for (const { value, text } of options) select.append(make("option", { value }, text));
+  return { label: make("label", { class: "control" }, make("span", {}, label), select), select };
+}
+
+// kind: "stack" for a table whose rows become blocks where the page is narrow.
+function table(caption, headings, rows, kind = null) {
+  const head = make("tr", {}, headings.map((text) => make("th", { scope: "col" }, text)));
+  const body = rows.map((cells) =>
+    make("tr", {}, cells.map((cell, place) => (place ? make("td", { "data-label": headings[place] }, cell) : make("th", { scope: "row" }, cell)))));
+  const whole = make("table", { class: kind }, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, body));
+  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, whole);
+}
+
+// Numbers behind a chart, made when they are first asked for.
+function numbers(summary, build) {
+  const details = make("details", { class: "numbers" }, make("summary", {}, summary));
+  details.addEventListener("toggle", () => details.open && details.childElementCount === 1 && details.append(build()));
+  return details;
+}
+
+// Characters that have no shape or turn the writing round are shown by their number: text, whatever the corpus holds.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+const visible = (token) =>
+  token.replace(HIDDEN, (letter) => `⟨U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+
+// A token as readers know it: what marks the beginning of a word becomes a space that can be seen.
+const spelled = (token) => visible(token).replace(/^[Ġ▁]/, "␣");
+
+// Calls `render` when the element's width changes, and once to begin with.
+function onWidth(host, render) {
+  let width = 0;
+  new ResizeObserver(() => {
+    if (Math.abs(host.clientWidth - width) < 1 || !host.clientWidth) return;
+    width = host.clientWidth;
+    render(width);
+  }).observe(host);
+}
+
+const darkScheme = matchMedia("(prefers-color-scheme: dark)");
+const styleValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// One stop of the tab key for a group of buttons; arrow keys go from one to the next, `columns()` to a row.
+function roving(group, items, columns) {
+  const enter = (place) => {
+    items.forEach((item, other) => item.setAttribute("tabindex", other === place ? 0 : -1));
+    items[place].focus();
+  };
+  items.forEach((item, place) => item.setAttribute("tabindex", place ? -1 : 0));
+  group.addEventListener("keydown", (event) => {
+    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns(), ArrowUp: -columns() };
+    const now = items.indexOf(document.activeElement);
+    const next = now + steps[event.key];
+    if (now < 0 || !items[next]) return;
+    event.preventDefault();
+    enter(next);
+  });
+}

@@ -1,0 +1,60 @@
+"""Figures for print, as in the paper: vector and bitmap, fonts embedded, the same looks as on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from .content import Content
+from .figures_clusters import cluster_figure
+from .figures_heads import heads_figure, heatmap_figure
+from .figures_maps import maps_figure
+from .figures_pareto import pareto_figure
+from .figures_timing import sizes_figure, timing_figure
+
+__all__ = ["FIGURES", "write_figures"]
+
+# What the paper shows, in its order; heads and block sizes are in its appendix. The heatmap is ours.
+FIGURES: dict[str, Callable[[Content], Figure | None]] = {
+    "pareto": pareto_figure,
+    "heads": heads_figure,
+    "heatmap": heatmap_figure,
+    "maps": maps_figure,
+    "clusters": cluster_figure,
+    "timing": timing_figure,
+    "timing-by-size": sizes_figure,
+}
+LOOK: Any = {
+    "font.family": "serif",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.6,
+    "axes.grid": False,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.5,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    # Letters as letters, so that a figure can be searched.
+    "pdf.fonttype": 42,
+}
+
+
+def write_figures(content: Content, folder: Path) -> None:
+    """Write every figure that the run has the numbers for."""
+    with matplotlib.rc_context(LOOK):
+        for name, figure_of in FIGURES.items():
+            figure = figure_of(content)
+            if figure is not None:
+                # The layout is the costly part, and the same for both files.
+                figure.draw_without_rendering()
+                figure.set_layout_engine("none")
+                for kind in ("pdf", "png"):
+                    figure.savefig(folder / f"{name}.{kind}", dpi=200)

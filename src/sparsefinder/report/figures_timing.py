@@ -1,0 +1,69 @@
+"""Running time and quality by the number of attended blocks: averaged over block sizes, and for each of them."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .content import Content
+from .figures_pareto import line_look
+from .methods import Series, style
+from .timing import Timing
+
+__all__ = ["sizes_figure", "timing_figure"]
+
+
+def timing_figure(content: Content) -> Figure | None:
+    """Time on the left, quality on the right; the full model dashed."""
+    if content.timing is None:
+        return None
+    figure = Figure(figsize=(7.2, 2.7), layout="constrained")
+    axes = figure.subplots(1, 2)
+    _panels(axes[0], axes[1], content.timing, None)
+    _legend(figure, axes[0])
+    return figure
+
+
+def sizes_figure(content: Content) -> Figure | None:
+    """The same, a column for each block size."""
+    timing = content.timing
+    if timing is None or len(timing.sizes) < 2:
+        return None
+    figure = Figure(figsize=(max(5.0, 1.9 * len(timing.sizes)), 3.8), layout="constrained")
+    axes = figure.subplots(2, len(timing.sizes), sharex=True, sharey="row")
+    for column, size in enumerate(timing.sizes):
+        _panels(axes[0, column], axes[1, column], timing, size)
+        axes[0, column].set_title(f"block size {size}")
+        axes[0, column].set_xlabel("")
+        if column:
+            axes[0, column].set_ylabel("")
+            axes[1, column].set_ylabel("")
+    _legend(figure, axes[0, 0])
+    return figure
+
+
+def _panels(time: Axes, quality: Axes, timing: Timing, size: int | None) -> None:
+    score = timing.score
+    for method in timing.methods:
+        curve = timing.curve(method, size)
+        look = line_look(Series(method, "none", style(method).label, 0))
+        blocks = [spot.blocks for spot in curve]
+        seconds = [spot.seconds for spot in curve]
+        time.plot(blocks, seconds, label=style(method).label, **look)  # type: ignore[arg-type]
+        low, high = [spot.low for spot in curve], [spot.high for spot in curve]
+        time.fill_between(blocks, low, high, color=style(method).light, alpha=0.15, linewidth=0)
+        quality.plot(blocks, [score.upwards(spot.score) for spot in curve], **look)  # type: ignore[arg-type]
+    for method, dash in (("full", "--"), ("softmax", ":")):
+        line = timing.line(method)
+        if line is not None:
+            time.axhline(line.seconds, color="black", linestyle=dash, linewidth=0.9, label=style(method).label)
+            quality.axhline(score.upwards(line.score), color="black", linestyle=dash, linewidth=0.9)
+    time.set(xlabel="Attended blocks", ylabel="Time (s)")
+    quality.set(xlabel="Attended blocks", ylabel=score.axis.capitalize() if score.lower_is_better else score.axis)
+    for axes in (time, quality):
+        axes.grid(visible=True)
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))

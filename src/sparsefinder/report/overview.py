@@ -1,0 +1,103 @@
+"""What was run: the facts at the top of the page, and the recipe, versions and command at its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..folder import STAGES, RunFolder, versions
+from ..recipe import HubSource, Recipe, dump_recipe
+from .charts import Score
+from .points import Points
+
+__all__ = ["command", "facts", "provenance", "read_score", "stamps"]
+
+
+def read_score(folder: RunFolder) -> dict[str, Any]:
+    """teacher/score.json; empty if there is none."""
+    file = folder / "teacher/score.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def stamps(folder: RunFolder) -> dict[str, dict[str, Any]]:
+    """What each finished stage said of itself, in the order they were finished."""
+    found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in (folder / STAGES).glob("*.json")}
+    return dict(sorted(found.items(), key=lambda one: str(one[1].get("finished", ""))))
+
+
+def facts(
+    folder: RunFolder, recipe: Recipe, score: Score | None, points: Points | None, settings: int
+) -> list[dict[str, str]]:
+    """The run in numbers with their units, each with a name."""
+    task, about = recipe.task, read_score(folder)
+    found = [
+        ("Teacher", _teacher(recipe)),
+        ("Task", task.kind.replace("-", " ").replace("lm", "language model")),
+        ("Data", f"{_source(task.data.train)} (measured on {_source(_measured(task.data))})"),
+        ("α of entmax", f"{about.get('alpha', task.alpha)}"),
+    ]
+    if points is not None:
+        kinds = sorted({kind for kind, _, _ in points.heads})
+        layers = {(kind, layer) for kind, layer, _ in points.heads}
+        found.append(("Attention", f"{len(points.heads)} heads in {len(layers)} layers ({', '.join(kinds)})"))
+        found.append(("Gold sparsity", f"{100 * points.gold:.1f} % of pairs have no weight"))
+        found.append(("Measured", f"{settings:,} settings on {points.sequences:,} sequences"))
+    if score is not None:
+        way = "lower is better" if score.lower_is_better else "higher is better"
+        found.append((f"Full model's {score.metric}", f"{score.value:.2f} ({way})"))
+    found += [(f"… {name}", f"{value:.2f}") for name, value in about.get("details", {}).items()]
+    seconds = sum(float(one.get("seconds", 0)) for one in stamps(folder).values())
+    if seconds:
+        found.append(("Time of all stages", _duration(seconds)))
+    return [{"name": name, "value": value} for name, value in found]
+
+
+def provenance(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
+    """How the run can be made again."""
+    done = stamps(folder)
+    of_run: Mapping[str, str] = next((one["versions"] for one in reversed(done.values()) if "versions" in one), {})
+    return {
+        "recipe": dump_recipe(recipe),
+        "command": command(recipe),
+        "short": f"sparsefinder run {recipe.name}.yaml",
+        "versions": dict(of_run) or versions(),
+        "stages": [
+            {"stage": name, "finished": one.get("finished", ""), "duration": _duration(float(one.get("seconds", 0)))}
+            for name, one in done.items()
+        ],
+    }
+
+
+def command(recipe: Recipe) -> str:
+    """One thing to paste into a shell, with the recipe in it."""
+    file = f"{recipe.name}.yaml"
+    return f"cat > {file} <<'END-OF-RECIPE'\n{dump_recipe(recipe)}END-OF-RECIPE\nsparsefinder run {file}\n"
+
+
+def _teacher(recipe: Recipe) -> str:
+    task = recipe.task
+    if task.checkpoint is not None:
+        return task.checkpoint
+    model = task.model or {}
+    name = str(model.get("architecture", "MarianMTModel"))
+    size = model.get("hidden_size", model.get("d_model"))
+    return name + (f", {size} wide" if size else "") + ", from scratch"
+
+
+def _measured(data: Any) -> Any:
+    return getattr(data, "test", data.valid)
+
+
+def _source(source: Any) -> str:
+    if isinstance(source, HubSource):
+        return source.hub + (f" {source.config}" if source.config else "")
+    if isinstance(source, tuple):
+        return " and ".join(source)
+    return source if isinstance(source, str) else f"{source.builtin}, {source.part}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,103 @@
+"""The page: one HTML file with its styles, scripts and data inside, which asks the network for nothing."""
+
+from __future__ import annotations
+
+import html
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from .content import Content
+from .encoding import safe_json
+from .maps import attention_maps
+from .methods import Series, style
+from .overview import facts, provenance
+from .verdict import RECALLS, Line, methods_table, verdict
+
+__all__ = ["page"]
+
+# In this order: each may use what those before it define.
+SCRIPTS = (
+    "data.js", "elements.js", "markers.js", "legend.js", "chart.js", "overview.js", "pareto.js", "heads.js",
+    "grid.js", "map_data.js", "map_canvas.js", "maps.js", "clusters.js", "timing.js", "provenance.js", "page.js",
+)  # fmt: skip
+
+
+def page(content: Content) -> str:
+    """The whole page as HTML."""
+    assets = files(__package__) / "assets"
+    scripts = "\n".join((assets / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return Template((assets / "template.html").read_text(encoding="utf-8")).substitute(
+        title=html.escape(f"{content.recipe.name} – Sparsefinder"),
+        styles=(assets / "page.css").read_text(encoding="utf-8"),
+        data=safe_json(_data(content)),
+        scripts=scripts,
+    )
+
+
+def _data(content: Content) -> dict[str, Any]:
+    """What the scripts find in the element `data`."""
+    recipe, points, score = content.recipe, content.points, content.score
+    data: dict[str, Any] = {
+        "name": recipe.name,
+        "description": recipe.description,
+        "facts": facts(content.folder, recipe, score, points, 0 if points is None else len(points.settings)),
+        "series": [_series(one) for one in content.series],
+        "score": None if score is None else {
+            "metric": score.metric, "value": score.value, "lower": score.lower_is_better, "axis": score.axis,
+        },
+        "recall": None, "scores": None, "heads": None, "verdict": [], "methods": [],
+        "maps": None, "clusters": None, "timing": None,
+        "provenance": provenance(content.folder, recipe),
+    }  # fmt: skip
+    if points is not None and content.recall is not None:
+        data["verdict"] = verdict(content.recall, content.scores, score, points.gold)
+        lines = methods_table(content.recall, content.scores, score)
+        data["methods"] = [_line(content, line) for line in lines]
+        data["gold"] = points.gold
+        data["recalls"] = RECALLS
+        data["recall"] = content.recall.to_page()
+        data["heads"] = {
+            "names": [{"kind": kind, "layer": layer, "head": head} for kind, layer, head in points.heads],
+            "gold": [round(float(one), 4) for one in points.gold_by_head],
+            "frontiers": [one.to_page() for one in content.heads],
+        }
+    if content.scores is not None:
+        data["scores"] = content.scores.to_page()
+    if content.traces is not None and content.examples and recipe.report.sentences:
+        data["maps"] = attention_maps(content.traces, content.examples, content.finders, recipe.report.sentences)
+    clusters = content.clusters
+    data["clusters"] = (
+        {"why": clusters} if isinstance(clusters, str) else {"found": [one.to_page() for one in clusters]}
+    )
+    data["clusters"]["sentences"] = len({one.sequence for one in content.examples})
+    if content.timing is not None:
+        data["timing"] = content.timing.to_page()
+        for method in (*data["timing"]["methods"], *data["timing"]["lines"]):
+            method["style"] = _style(method["method"], 0)
+    return data
+
+
+def _series(one: Series) -> dict[str, Any]:
+    return {"label": one.label, "method": one.method, "competes": one.competes, **_style(one.method, one.rank)}
+
+
+def _style(method: str, rank: int) -> dict[str, Any]:
+    look = style(method)
+    return {"light": look.light, "dark": look.dark, "marker": look.marker, "rank": rank}
+
+
+def _line(content: Content, line: Line) -> dict[str, Any]:
+    recall, scores = content.recall, content.scores
+    assert recall is not None
+    reached = [
+        None if one is None else {"sparsity": one.sparsity, "words": recall.settings[one.place].words()}
+        for one in line.at_recall
+    ]
+    at_score = None
+    if line.at_score is not None and scores is not None:
+        at_score = {"sparsity": line.at_score.sparsity, "words": scores.settings[line.at_score.place].words()}
+    return {
+        "series": content.series.index(line.series), "points": line.points, "hypervolume": line.hypervolume,
+        "reached": reached, "score": at_score,
+    }  # fmt: skip
