@@ -57,9 +57,12 @@ class Record:
 
 @dataclass
 class Decoding:
-    """How far the decoder of a model is: its self-attention knows, and its cross-attention is not told."""
+    """How far the decoder of a model is, and which of its queries are real: its self-attention knows, and its
+    cross-attention is not told.
+    """
 
     offset: int | Tensor = 0
+    query_lengths: Tensor | None = None
 
 
 @dataclass
@@ -219,8 +222,10 @@ def entmax_attention(
     layout = attention_mask.layout(n, own)
     if attend.kind == "decoder":
         attend.decoding.offset = layout.query_offset
+        # Only cross-attention's keys are moved to the front, so its queries are known where they stand there already.
+        attend.decoding.query_lengths = layout.query_lengths if attention_mask.starts is None else None
     elif attend.kind == "cross":
-        layout = replace(layout, query_offset=attend.decoding.offset)
+        layout = replace(layout, query_offset=attend.decoding.offset, query_lengths=attend.decoding.query_lengths)
     allowed = attention_mask.restriction(layout.of(q, k), turn)
     alpha = attend.alpha_of(module)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling

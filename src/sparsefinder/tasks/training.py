@@ -197,6 +197,8 @@ def _arguments(training: Training, folder: Path, seed: int, label_smoothing: flo
         greater_is_better=False if training.patience else None,
         restore_callback_states_from_checkpoint=True,
         bf16=training.precision == "bfloat16",
+        # Where there is nothing better; the Trainer wants to be told so for bfloat16.
+        use_cpu=not torch.accelerator.is_available(),
         report_to=[name for name in training.log_to if name != "tensorboard"] or "none",
         remove_unused_columns=False,
         dataloader_pin_memory=torch.cuda.is_available(),
