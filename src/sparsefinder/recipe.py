@@ -168,8 +168,6 @@ class Trace(Part):
     layers: tuple[int, ...] | None = None
     precision: Literal["float16", "float32"] = "float16"
     batch: int = Field(8, ge=1)
-    # Sequences of `traces/valid` whose text is kept for attention maps.
-    examples: int = Field(8, ge=0)
 
 
 class Fit(Part):

@@ -54,11 +54,11 @@ def trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
                         )
                 bar.update(len(some))
             join(folder / f"traces/{name}", names)
-    _write_examples(folder, recipe, task, parts["valid"][: wanted.examples])
+    _write_examples(folder, recipe, task, parts["valid"])
 
 
 def _write_examples(folder: RunFolder, recipe: Recipe, task: Task, sequences: Sequence[Inputs]) -> None:
-    """What the first validation sequences say, token by token."""
+    """What the validation sequences say, token by token."""
     lines = []
     for number, sequence in enumerate(sequences):
         for kind in kinds_of(recipe, task):

@@ -76,7 +76,13 @@ class MaskedLMTask:
     def sequences(self, teacher: Path, count: int, longer_than: int = 0) -> list[Inputs]:
         blocks = self._train_blocks(teacher)
         chosen = draw([place for place in range(len(blocks)) if blocks.rows.shape[1] > longer_than], count, self.seed)
-        return [{"input_ids": blocks[place]["input_ids"].tolist()} for place in chosen]
+        found = []
+        for place in chosen:
+            # With tokens hidden, as the teacher saw them in training and sees them when it is scored.
+            row = blocks[place]["input_ids"][None]
+            seen, answers = hide(row, self._tokenizer_of(teacher), self.recipe.masked, generator_for(self.seed, row))
+            found.append({"input_ids": seen[0].tolist(), "labels": answers[0].tolist()})
+        return found
 
     def batches(self, teacher: Path, sequences: Sequence[Inputs], batch: int) -> Iterator[dict[str, Tensor]]:
         pad = self._tokenizer_of(teacher).pad_token_id or 0
