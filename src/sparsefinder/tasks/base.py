@@ -73,9 +73,17 @@ class Task(Protocol):
         """What the queries and keys of a kind of attention stand for."""
 
     def evaluate(
-        self, model: PreTrainedModel, teacher: Path, count: int | None = None, batch: int | None = None
+        self,
+        model: PreTrainedModel,
+        teacher: Path,
+        count: int | None = None,
+        batch: int | None = None,
+        whole_prefix: bool = False,
     ) -> Score:
-        """Score a model (perhaps on predicted graphs) on the evaluation data; the tokenizer is the teacher's."""
+        """Score a model (perhaps on predicted graphs) on the evaluation data; the tokenizer is the teacher's.
+
+        whole_prefix: decode without a cache, so that finders which look ahead see all there is at every step.
+        """
 
 
 def described(score: Score, alpha: Any) -> dict[str, Any]:
