@@ -1,0 +1,175 @@
+"""The sweep of sparsity and accuracy: the model runs on predicted graphs, in all chosen layers at once, and is scored.
+
+Each point is a file. Sparsity is that of the graphs the model really ran on, and recall is also measured against what
+the model would have attended to there (its own gold graphs, which differ from the teacher's as layers build on layers).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..finders import Finder, Full, GlobalTokens, Window
+from ..finders.base import Keys, Queries
+from ..folder import RunFolder, key_of
+from ..graph import Graph
+from ..layout import Layout
+from ..recipe import Accuracy, Recipe
+from ..sample import Sample
+from ..tasks.base import Task
+from ..traces import Site, Traces
+from .finding import Finders
+from .grids import grid_of
+from .masks import GraphMasks
+from .points import ACCURACY, set_aside, write_points
+from .settings import Setting, expand_all
+from .tally import GoldPairs, tally
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["AccuracyPoint", "accuracy_points", "sweep_accuracy"]
+
+# Changes when points change for reasons that no recipe shows.
+VERSION = 1
+FULL = Setting("full", "none")
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class AccuracyPoint:
+    """A setting with one window and one number of global tokens, and the file that its score goes to."""
+
+    setting: Setting
+    window: int
+    globals: int
+    file: Path
+
+
+def sweep_accuracy(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    """Score the model on the graphs of every point; points that are finished already are left alone."""
+    from tqdm.auto import tqdm
+
+    points = accuracy_points(folder, recipe)
+    set_aside(folder, "accuracy", [point.file for point in points])
+    todo = [point for point in points if not point.file.exists()]
+    if not todo:
+        return
+    model, finders = task.load(folder / "teacher").eval(), Finders(folder, recipe.seed)
+    with tqdm(todo, desc="sparsity and accuracy", disable=None) as bar:
+        for point in bar:
+            bar.set_postfix_str(f"{point.setting.name} window {point.window}")
+            _score(folder, recipe, task, model, finders, point)
+
+
+def accuracy_points(folder: RunFolder, recipe: Recipe) -> list[AccuracyPoint]:
+    """All points that a recipe asks for, the full model first. A file's name has a hash of what it depends on."""
+    asked = recipe.accuracy or Accuracy()
+    settings = grid_of(recipe.sweep).settings if asked.methods is None else expand_all(asked.methods)
+    finders = Finders(folder, recipe.seed)
+    # The traces have a hash of the teacher; the task says what it is measured on.
+    task = recipe.task.model_dump(mode="json")
+    common = [VERSION, finders.traces.teacher, task, asked.evaluate, _kinds(folder, asked)]
+    every = [(FULL, 0, 0)]
+    every += [(setting, w, g) for setting in settings if setting != FULL for w in asked.windows for g in asked.globals]
+    points = []
+    for setting, window, few in dict.fromkeys(every):
+        key = key_of(common, finders.key(setting), window, few)
+        name = f"{setting.name}-window={window}-globals={few}-{key}.parquet"
+        points.append(AccuracyPoint(setting, window, few, folder / "points/accuracy" / name))
+    return points
+
+
+def _kinds(folder: RunFolder, asked: Accuracy) -> tuple[str, ...]:
+    """The kinds of attention that are replaced: as asked, or all that were recorded."""
+    recorded = dict.fromkeys(kind for kind, _ in Traces.open(folder / "traces/train").sites)
+    return tuple(recorded) if asked.kinds is None else asked.kinds
+
+
+def _score(
+    folder: RunFolder, recipe: Recipe, task: Task, model: PreTrainedModel, finders: Finders, point: AccuracyPoint
+) -> None:
+    from ..models import predicting
+
+    asked = recipe.accuracy or Accuracy()
+    kinds = _kinds(folder, asked)
+    extra = Window(point.window) | GlobalTokens(point.globals)
+    used: dict[Site, Finder] = {
+        site: Full() if point.setting == FULL else finders.at(point.setting, site) | extra
+        for site in finders.sites
+        if site[0] in kinds
+    }
+    # To decode step by step with a cache, what a query gets may not depend on what comes after it.
+    whole = "decoder" in kinds and not all(each.causal_safe for each in used.values())
+    watched = {site: _Watched(each, finders.sites[site], whole and site[0] == "decoder") for site, each in used.items()}
+    started = time.monotonic()
+    with torch.no_grad(), predicting(model, watched, kinds=kinds):
+        score = task.evaluate(model, folder / "teacher", asked.evaluate, whole_prefix=whole)
+    means = _means(each.pairs for each in watched.values())
+    setting = point.setting
+    row: dict[str, Any] = {
+        "method": setting.method, "inputs": setting.inputs, "setting": setting.as_json, "window": point.window,
+        "globals": point.globals, "kinds": "+".join(kinds), "metric": score.metric, "score": score.value,
+        "details": json.dumps(dict(score.details), sort_keys=True), **means, "sequences": score.sequences,
+        "seconds": time.monotonic() - started, "seed": recipe.seed,
+    }  # fmt: skip
+    write_points(point.file, {name: [value] for name, value in row.items()}, ACCURACY)
+
+
+@dataclass(frozen=True, eq=False)
+class _Watched(Finder):
+    """A finder whose graphs are counted as the model runs on them: pairs of each head, over all calls.
+
+    about: scale and α of the layer, as its traces have them.
+    last: every call has the whole prefix again, so that only its last query is new.
+    """
+
+    finder: Finder
+    about: Mapping[str, Any]
+    last: bool
+    pairs: dict[str, Array] = field(default_factory=dict)
+
+    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
+        graph = self.finder(q, k, layout)
+        alpha = self.about["alpha"]
+        alpha = torch.tensor(alpha) if isinstance(alpha, list) else alpha
+        if self.last:
+            end = q.shape[2] - 1
+            layout = Layout(layout.causal, layout.key_lengths, end)
+            shown = Graph.of_dense(graph.mask(slice(end, end + 1)), layout.of(q[:, :, end:], k))
+        else:
+            shown = graph
+        gold = GoldPairs(Sample(q[:, :, -1:] if self.last else q, k, layout, self.about["scale"], alpha), [0], [0])
+        found = tally(GraphMasks(shown), gold)
+        counts = {"visible": found.visible, "gold": found.gold}
+        counts |= {"predicted": found.predicted[0, 0, 0], "hits": found.hits[0, 0, 0]}
+        for name, each in counts.items():
+            self.pairs[name] = self.pairs.get(name, 0) + each.sum(0)
+        return graph
+
+    @property
+    def causal_safe(self) -> bool:
+        return self.finder.causal_safe
+
+    def cost(self, n: int, m: int, d: int) -> float:
+        return self.finder.cost(n, m, d)
+
+
+def _means(layers: Iterable[Mapping[str, Array]]) -> dict[str, float]:
+    """Ratios of each head over all that it was called for, and their mean over heads and layers."""
+    called = [layer for layer in layers if layer]
+    every = {name: np.concatenate([layer[name] for layer in called]) for name in called[0]}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {
+            "sparsity": float(np.nanmean(1 - every["predicted"] / every["visible"])),
+            "own_recall": float(np.nanmean(every["hits"] / every["gold"])),
+            "own_gold_sparsity": float(np.nanmean(1 - every["gold"] / every["visible"])),
+        }
