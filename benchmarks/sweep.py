@@ -27,6 +27,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 from benchmarks.timing import interleaved
 from sparsefinder.folder import RunFolder
 from sparsefinder.recipe import Recipe
+from sparsefinder.recording import TraceWriter
 from sparsefinder.sample import Sample
 from sparsefinder.sweep.finding import Finders
 from sparsefinder.sweep.fitting import fit
@@ -34,7 +35,7 @@ from sparsefinder.sweep.grids import GRIDS
 from sparsefinder.sweep.masks import Masks, masks_of
 from sparsefinder.sweep.recall import sweep_recall
 from sparsefinder.sweep.tally import GoldPairs, tally
-from sparsefinder.traces import Traces, TraceWriter
+from sparsefinder.traces import Traces
 
 HEADS, LENGTH, D = 12, 512, 64
 WHOLE = 144 * 100 * LENGTH * LENGTH

@@ -1,1 +1,9 @@
-"""From traces to points: settings, fitting, sparsity and recall, sparsity and accuracy."""
+"""From traces to points: settings, fitting, sparsity and recall, sparsity and accuracy, running times."""
+
+from .accuracy import sweep_accuracy
+from .fitting import fit
+from .recall import sweep_recall
+from .summary import print_summary, summary, write_summary
+from .timing import sweep_timing
+
+__all__ = ["fit", "print_summary", "summary", "sweep_accuracy", "sweep_recall", "sweep_timing", "write_summary"]

@@ -8,30 +8,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ..finders import Finder, Full, GlobalTokens, Window
-from ..finders.base import Keys, Queries
 from ..folder import RunFolder, key_of
-from ..graph import Graph
-from ..layout import Layout
 from ..recipe import Accuracy, Recipe
-from ..sample import Sample
 from ..tasks.base import Task
 from ..traces import Site, Traces
 from .finding import Finders
 from .grids import grid_of
-from .masks import GraphMasks
 from .points import ACCURACY, set_aside, write_points
 from .settings import Setting, expand_all
-from .tally import GoldPairs, tally
+from .watching import Watched, mean_ratios
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -41,7 +33,6 @@ __all__ = ["AccuracyPoint", "accuracy_points", "sweep_accuracy"]
 # Changes when points change for reasons that no recipe shows.
 VERSION = 1
 FULL = Setting("full", "none")
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -109,11 +100,11 @@ def _score(
     }
     # To decode step by step with a cache, what a query gets may not depend on what comes after it.
     whole = "decoder" in kinds and not all(each.causal_safe for each in used.values())
-    watched = {site: _Watched(each, finders.sites[site], whole and site[0] == "decoder") for site, each in used.items()}
+    watched = {site: Watched(each, finders.sites[site], whole and site[0] == "decoder") for site, each in used.items()}
     started = time.monotonic()
     with torch.no_grad(), predicting(model, watched, kinds=kinds):
         score = task.evaluate(model, folder / "teacher", asked.evaluate, whole_prefix=whole)
-    means = _means(each.pairs for each in watched.values())
+    means = mean_ratios(watched.values())
     setting = point.setting
     row: dict[str, Any] = {
         "method": setting.method, "inputs": setting.inputs, "setting": setting.as_json, "window": point.window,
@@ -122,54 +113,3 @@ def _score(
         "seconds": time.monotonic() - started, "seed": recipe.seed,
     }  # fmt: skip
     write_points(point.file, {name: [value] for name, value in row.items()}, ACCURACY)
-
-
-@dataclass(frozen=True, eq=False)
-class _Watched(Finder):
-    """A finder whose graphs are counted as the model runs on them: pairs of each head, over all calls.
-
-    about: scale and α of the layer, as its traces have them.
-    last: every call has the whole prefix again, so that only its last query is new.
-    """
-
-    finder: Finder
-    about: Mapping[str, Any]
-    last: bool
-    pairs: dict[str, Array] = field(default_factory=dict)
-
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        graph = self.finder(q, k, layout)
-        alpha = self.about["alpha"]
-        alpha = torch.tensor(alpha) if isinstance(alpha, list) else alpha
-        if self.last:
-            end = q.shape[2] - 1
-            layout = Layout(layout.causal, layout.key_lengths, end)
-            shown = Graph.of_dense(graph.mask(slice(end, end + 1)), layout.of(q[:, :, end:], k))
-        else:
-            shown = graph
-        gold = GoldPairs(Sample(q[:, :, -1:] if self.last else q, k, layout, self.about["scale"], alpha), [0], [0])
-        found = tally(GraphMasks(shown), gold)
-        counts = {"visible": found.visible, "gold": found.gold}
-        counts |= {"predicted": found.predicted[0, 0, 0], "hits": found.hits[0, 0, 0]}
-        for name, each in counts.items():
-            self.pairs[name] = self.pairs.get(name, 0) + each.sum(0)
-        return graph
-
-    @property
-    def causal_safe(self) -> bool:
-        return self.finder.causal_safe
-
-    def cost(self, n: int, m: int, d: int) -> float:
-        return self.finder.cost(n, m, d)
-
-
-def _means(layers: Iterable[Mapping[str, Array]]) -> dict[str, float]:
-    """Ratios of each head over all that it was called for, and their mean over heads and layers."""
-    called = [layer for layer in layers if layer]
-    every = {name: np.concatenate([layer[name] for layer in called]) for name in called[0]}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return {
-            "sparsity": float(np.nanmean(1 - every["predicted"] / every["visible"])),
-            "own_recall": float(np.nanmean(every["hits"] / every["gold"])),
-            "own_gold_sparsity": float(np.nanmean(1 - every["gold"] / every["visible"])),
-        }

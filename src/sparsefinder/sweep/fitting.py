@@ -22,7 +22,7 @@ from ..recipe import Fit, Recipe
 from ..sample import Sample
 from ..traces import Samples, Site, Traces
 from .finding import KEY, Finders, key_in, map_name, site_name
-from .grids import grid_of
+from .grids import grid_of, timed_settings
 from .jobs import Job, run_jobs, shares
 from .settings import Setting, expand_all
 
@@ -35,7 +35,8 @@ VERSION = 1
 def settings_of(recipe: Recipe) -> list[Setting]:
     """Every setting that the sweeps of a recipe use."""
     accuracy = () if recipe.accuracy is None else recipe.accuracy.methods or ()
-    return list(dict.fromkeys([*grid_of(recipe.sweep).settings, *expand_all(accuracy)]))
+    timed = [] if recipe.timing is None else timed_settings(recipe.timing)
+    return list(dict.fromkeys([*grid_of(recipe.sweep).settings, *expand_all(accuracy), *timed]))
 
 
 def fit(folder: RunFolder, recipe: Recipe) -> None:

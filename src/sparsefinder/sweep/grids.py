@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..recipe import Method, Sweep
+from ..recipe import Method, Sweep, Timing
 from .settings import Setting, expand_all
 
-__all__ = ["GRIDS", "Grid", "grid_of"]
+__all__ = ["GRIDS", "Grid", "grid_of", "timed_settings"]
 
 
 @dataclass(frozen=True)
@@ -100,3 +100,12 @@ def grid_of(sweep: Sweep) -> Grid:
         tuple(sorted(set(named.windows if sweep.windows is None else sweep.windows))),
         tuple(sorted(set(named.globals if sweep.globals is None else sweep.globals))),
     )
+
+
+def timed_settings(timing: Timing) -> list[Setting]:
+    """The block variants, v1 and v2, and BigBird, whose time is measured: for each size and number of blocks."""
+    return expand_all([
+        _method("block-topk", block=timing.sizes, k=timing.blocks),
+        _method("block-centroids", block=timing.sizes, k=timing.blocks, clusters=timing.clusters),
+        _method("bigbird", random_blocks=timing.blocks, block=timing.sizes, window=0, globals=0),
+    ])  # fmt: skip

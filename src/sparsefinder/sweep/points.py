@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 
 from ..folder import RunFolder, whole_file
 
-__all__ = ["ACCURACY", "RECALL", "averaged", "read_points", "set_aside", "write_points"]
+__all__ = ["ACCURACY", "RECALL", "TIMING", "averaged", "read_points", "set_aside", "write_points"]
 
 WHICH = [("method", pa.string()), ("inputs", pa.string()), ("setting", pa.string()), ("window", pa.int32())]
 WHICH += [("globals", pa.int32())]
 RATIOS = ("sparsity", "recall", "precision", "full_recall", "empty_rows", "gold_sparsity")
 COUNTS = ("visible", "predicted", "gold", "hits")
 
-# The columns of points/recall and points/accuracy: docs/runs.md says what they mean.
+# The columns of points/recall, points/accuracy and points/timing: docs/runs.md says what they mean.
 RECALL = pa.schema([
     *WHICH, ("kind", pa.string()), ("layer", pa.int32()), ("head", pa.int32()), ("sequences", pa.int32()),
     *((name, pa.float64()) for name in RATIOS), *((name, pa.int64()) for name in COUNTS), ("seed", pa.int32()),
@@ -29,7 +29,14 @@ ACCURACY = pa.schema([
     ("details", pa.string()), ("sparsity", pa.float64()), ("own_recall", pa.float64()),
     ("own_gold_sparsity", pa.float64()), ("sequences", pa.int32()), ("seconds", pa.float64()), ("seed", pa.int32()),
 ])  # fmt: skip
-SCHEMAS = {"recall": RECALL, "accuracy": ACCURACY}
+TIMING = pa.schema([
+    ("method", pa.string()), ("setting", pa.string()),
+    *((name, pa.int32()) for name in ("block", "blocks", "clusters", "window")),
+    *((name, pa.float64()) for name in ("seconds", "seconds_low", "seconds_high", "attention_seconds")),
+    ("metric", pa.string()), ("score", pa.float64()), ("sparsity", pa.float64()),
+    *((name, pa.int32()) for name in ("sequences", "batch", "threads")),
+])  # fmt: skip
+SCHEMAS = {"recall": RECALL, "accuracy": ACCURACY, "timing": TIMING}
 
 
 def write_points(path: Path, columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> None:
@@ -39,7 +46,7 @@ def write_points(path: Path, columns: Mapping[str, Sequence[Any]], schema: pa.Sc
 
 
 def read_points(folder: RunFolder, which: str) -> pa.Table:
-    """All points of a kind, `recall` or `accuracy`: those of the last sweep, in the order of their files."""
+    """All points of a kind, `recall`, `accuracy` or `timing`: those of the last sweep, in the order of their files."""
     files = sorted((folder / "points" / which).glob("*.parquet"))
     tables = [pq.read_table(file, schema=SCHEMAS[which], partitioning=None) for file in files]
     return pa.concat_tables(tables) if tables else SCHEMAS[which].empty_table()

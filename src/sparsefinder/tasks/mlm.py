@@ -76,7 +76,7 @@ class MaskedLMTask:
     def sequences(self, teacher: Path, count: int, longer_than: int = 0) -> list[Inputs]:
         blocks = self._train_blocks(teacher)
         chosen = draw([place for place in range(len(blocks)) if blocks.rows.shape[1] > longer_than], count, self.seed)
-        found = []
+        found: list[Inputs] = []
         for place in chosen:
             # With tokens hidden, as the teacher saw them in training and sees them when it is scored.
             row = blocks[place]["input_ids"][None]

@@ -1,0 +1,5 @@
+"""`python -m sparsefinder`: the command line."""
+
+from .cli import main
+
+main()
