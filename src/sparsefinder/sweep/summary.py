@@ -78,19 +78,23 @@ def write_summary(folder: RunFolder) -> None:
 
 def print_summary(folder: RunFolder) -> None:
     """The summary as a table on the terminal, and as files."""
+    from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
 
     write_summary(folder)
     rows = summary(folder)
     scored = any(row["metric"] for row in rows)
-    table = Table(title=f"{folder.path.name}: sparsity against recall" + (" and score" if scored else ""))
+    table = Table(box=SIMPLE, title=f"{folder.path.name}: sparsity against recall" + (" and score" if scored else ""))
     shown = [name for name in _COLUMNS if scored or ("score" not in name and name != "metric")]
     for name in shown:
-        table.add_column(name.replace("_", " "), justify="left" if name in ("method", "inputs", "metric") else "right")
+        words = name in ("method", "inputs", "metric")
+        table.add_column(name.replace("_", " "), justify="left" if words else "right", no_wrap=words)
     for row in rows:
         table.add_row(*(_shown(row[name]) for name in shown))
-    Console().print(table)
+    # Where the output goes to a file there is no width to go by, and 80 places are too few.
+    console = Console()
+    Console(width=console.width if console.is_terminal else 120).print(table)
 
 
 def _shown(value: Any) -> str:
