@@ -89,6 +89,8 @@ class Training(Part):
     schedule: Literal["linear", "cosine", "constant", "inverse_sqrt"] = "linear"
     warmup_steps: int = Field(0, ge=0)
     weight_decay: float = Field(0.0, ge=0)
+    # How long Adam remembers gradients and their squares. Short trainings gain from 0.98 (Vaswani et al., 2017).
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     # Steps between evaluations and checkpoints; a killed training goes on from the last one.
     every: int = Field(500, ge=1)
     # Stop when so many evaluations in a row brought nothing; never if not given.

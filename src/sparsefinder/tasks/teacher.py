@@ -24,7 +24,7 @@ POSITIONS = "max_position_embeddings"
 def from_checkpoint(name: str, alpha: float, auto: Any, **changes: Any) -> PreTrainedModel:
     """A checkpoint with entmax attention, as the class that `auto` (AutoModelForMaskedLM, say) has for it.
 
-    changes: entries of its config to change.
+    changes: entries of its config to change, where it has them.
     """
     try:
         config = AutoConfig.from_pretrained(name)
@@ -32,6 +32,7 @@ def from_checkpoint(name: str, alpha: float, auto: Any, **changes: Any) -> PreTr
         raise InputError("checkpoint", f"{name}: {error}", "the path or hub name of a model") from error
     if type(config) not in auto._model_mapping:
         raise InputError("checkpoint", f"{name}, a {config.model_type}", f"one that {auto.__name__} knows")
+    changes = {key: value for key, value in changes.items() if hasattr(config, key)}
     return load_model(name, alpha=alpha, model_class=auto._model_mapping[type(config)], **changes)
 
 

@@ -183,6 +183,8 @@ def _arguments(training: Training, folder: Path, seed: int, label_smoothing: flo
         lr_scheduler_type="constant_with_warmup" if constant else training.schedule,
         warmup_steps=training.warmup_steps,
         weight_decay=training.weight_decay,
+        adam_beta1=training.betas[0],
+        adam_beta2=training.betas[1],
         label_smoothing_factor=label_smoothing,
         logging_steps=max(1, training.every // 5),
         eval_strategy="steps",
