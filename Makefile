@@ -1,4 +1,4 @@
-# `make test` runs every check, `make demo` the main job. Both make what they need, in .venv.
+# `make test` runs every check, `make demo` the whole pipeline. Both make what they need, in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 # As many test processes as cores, each with one thread.
@@ -10,7 +10,9 @@ test: lint .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 demo: .venv/installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/sparsefinder run recipes/demo-mlm.yaml
+	$(BIN)/sparsefinder run recipes/demo-mt-de.yaml
+	$(BIN)/sparsefinder run recipes/demo-mt-fr.yaml
 
 lint: .venv/installed
 	$(BIN)/ruff check .
