@@ -1,17 +1,24 @@
 """What predicting costs: time of each finder, in percent of dense attention over the same queries and keys.
 
-python benchmarks/finders.py --backend auto
+    python benchmarks/finders.py --backend auto
+    python benchmarks/finders.py --fit MODEL TEXT.txt
 
-Also how the time of prediction with attention over the predicted graph grows with the length: the exponent of n.
+Also how the time of prediction with attention over the predicted graph grows with the length: the exponent of n. With
+--fit, instead, time and memory of learning the projections of a teacher's layers from its traces.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import resource
 import sys
+import tempfile
+import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 
@@ -20,11 +27,13 @@ from torch import Tensor
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from benchmarks.recall import record
 from benchmarks.timing import interleaved
 from sparsefinder import Finder, attention
 from sparsefinder.finders import BigBird, Distance, KMeans, Probe, Quantization, Reformer, Routing, Sketch
-from sparsefinder.projection import Projection, low_rank
+from sparsefinder.projection import Projection, learn, low_rank
 from sparsefinder.sample import Sample
+from sparsefinder.traces import Traces
 
 HEADS, D, R = 8, 64, 4
 
@@ -36,8 +45,14 @@ def main() -> None:
     parser.add_argument("--backend", default="auto", help="of the attention that predicting is set against")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--fit", nargs=2, metavar=("MODEL", "TEXT"), help="an entmax model, and what to record it on")
+    parser.add_argument("--sequences", type=int, default=500, help="of 512 tokens, to fit on")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    if arguments.fit:
+        model, text = arguments.fit
+        _fit(model, text, arguments.sequences, arguments.threads)
+        return
     for n in arguments.lengths:
         q, k, v = _tokens(n)
         dense: Callable[[], object] = partial(attention, q, k, v, backend=arguments.backend)
@@ -63,6 +78,23 @@ def _growth(lengths: list[int], backend: str, repeats: int) -> None:
         print(f"n = {n}: prediction and attention with {math.isqrt(n)} clusters {1000 * seconds:.0f} ms")
     power = math.log(taken[-1] / taken[0]) / math.log(lengths[-1] / lengths[0])
     print(f"from {lengths[0]} to {lengths[-1]} it grows as n^{power:.2f}")
+
+
+def _fit(model: str, text: str, count: int, threads: int) -> None:
+    """Time and peak memory of learning a projection for every layer, in a process that does nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        traces = record(model, Path(text), count, Path(folder) / "traces", None)
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            seconds, gigabytes = pool.submit(_learn_all, traces.path, threads).result()
+    print(f"{len(traces.sites)} layers on {count} sequences: {seconds:.0f} s, {gigabytes:.2f} GB at the most")
+
+
+def _learn_all(path: Path, threads: int) -> tuple[float, float]:
+    torch.set_num_threads(threads)
+    start, traces = time.perf_counter(), Traces.open(path)
+    for site in traces.sites:
+        learn(traces.samples(*site, 16, seed=0), R)
+    return time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def _predict_and_attend(finder: Finder, q: Tensor, k: Tensor, v: Tensor, backend: str) -> Tensor:

@@ -2,19 +2,27 @@
 
     python benchmarks/recall.py MODEL TRAIN.txt TEST.txt > table.md
 
-Fits on sequences of one text and measures on another. Every method is tried with several settings, alone and with
-windows, and always with the first token as a global one; at each sparsity the best setting that reaches it counts.
-Recall and sparsity are means over sequences, layers and heads.
+Fits on sequences of one text, chooses settings on others of it, and measures on another text. Every method is tried
+with several settings, each with several windows, and always with the first token as a global one. A head takes the
+setting with the highest recall + λ · sparsity on the sequences to choose on; one λ for all heads says how sparse a
+method is on the whole, and is set so that the mean sparsity on the other text is the wanted one. Beside it the same
+with one setting for all heads of a layer. Recall and sparsity are means over sequences, layers and heads.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -35,18 +43,51 @@ from sparsefinder.finders import (
     Routing,
     Sketch,
     Strided,
-    TopK,
 )
-from sparsefinder.projection import Projection, learn, low_rank, principal
-from sparsefinder.sample import Sample
+from sparsefinder.finders.base import projected
+from sparsefinder.finders.k_means import cluster, tokens_of
+from sparsefinder.pieces import Buckets
+from sparsefinder.projection import Projection, learn, low_rank, principal, refine
+from sparsefinder.sample import Sample, pooled
 from sparsefinder.traces import Samples, Traces
 
+N = 512
 LEVELS = (0.8, 0.9, 0.95)
-WINDOWS = (0, 11, 25)
-CLUSTERS = (6, 8, 12, 16, 24)
-# A setting counts for a level that it misses by no more than this: grids do not hit them exactly.
-SHORT = 0.005
-Point = tuple[str, str]
+WINDOWS = (0, 5, 17, 51)
+CLUSTERS = (4, 8, 16, 32, 64)
+TOPS = (1, 2, 4, 6)
+LAMBDAS = torch.logspace(-2, 2, 161)
+# A level counts as reached if it is missed by no more than this: grids do not hit them exactly.
+SHORT = 0.0025
+Grid = Iterator[tuple[str, list[Finder]]]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A batch to measure on: its gold pairs as numbers, sorted by head, and the window of each size as a matrix."""
+
+    sample: Sample
+    gold: Tensor
+    windows: list[Tensor]
+
+    @staticmethod
+    def of(sample: Sample) -> Held:
+        first = GlobalTokens(1)(sample.q, sample.k).dense()[0, 0]
+        windows = [Window(size)(sample.q, sample.k).dense()[0, 0] | first for size in WINDOWS]
+        return Held(sample, sample.gold.dense().flatten().nonzero().squeeze(-1), windows)
+
+    def measure(self, finder: Finder) -> tuple[Tensor, Tensor]:
+        """Recall and sparsity, (windows, sequences, heads) each."""
+        found = _matrix(finder, self.sample)
+        batch, heads, n, m = found.shape
+        head, pair = self.gold // (n * m), self.gold % (n * m)
+        total = torch.bincount(head, minlength=batch * heads)
+        hit, recalls, sparsities = found.flatten()[self.gold], [], []
+        for window in self.windows:
+            hits = torch.bincount(head[hit | window.flatten()[pair]], minlength=batch * heads)
+            recalls.append((hits / total).view(batch, heads))
+            sparsities.append(1 - _count(found | window) / (n * m))
+        return torch.stack(recalls), torch.stack(sparsities)
 
 
 def main() -> None:
@@ -54,133 +95,172 @@ def main() -> None:
     parser.add_argument("model", help="folder of an entmax model, or of one to be switched to 1.5-entmax")
     parser.add_argument("train", type=Path, help="text to fit on")
     parser.add_argument("test", type=Path, help="text to measure on")
-    parser.add_argument("--sequences", type=int, default=64, help="of 512 tokens, to fit on")
-    parser.add_argument("--held-out", type=int, default=8, help="to measure on")
+    parser.add_argument("--sequences", type=int, default=192, help=f"of {N} tokens, to fit on")
+    parser.add_argument("--choose", type=int, default=4, help="more of the same text, to choose settings on")
+    parser.add_argument("--held-out", type=int, default=32, help="to measure on")
     parser.add_argument("--layers", type=int, nargs="*", help="all unless given")
+    parser.add_argument("--jobs", type=int, default=2, help="layers at the same time")
     arguments = parser.parse_args()
+    fitted, every = arguments.sequences, arguments.sequences + arguments.choose
+    results: dict[str, list[tuple[Tensor, Tensor]]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         train, test = (
-            _record(arguments.model, text, count, Path(folder) / name, arguments.layers)
-            for name, text, count in (
-                ("train", arguments.train, arguments.sequences),
-                ("test", arguments.test, arguments.held_out),
-            )
+            record(arguments.model, text, count, Path(folder) / name, arguments.layers)
+            for name, text, count in (("train", arguments.train, every), ("test", arguments.test, arguments.held_out))
         )
-        recalls, sparsities = defaultdict(list), defaultdict(list)
-        for site in train.sites:
-            start = time.perf_counter()
-            samples = train.samples(*site, 2, seed=0)
-            held = [(sample, sample.gold.dense()) for sample in test.samples(*site, 2)]
-            for method, setting, finder in _finders(samples):
-                for sample, gold in held:
-                    alone = _mask(finder, sample)
-                    for window in WINDOWS if _takes_window(finder) else (0,):
-                        mask = alone | Window(window)(sample.q, sample.k, sample.layout).dense()
-                        point = (method, f"{setting} window {window}" if window else setting)
-                        recalls[point].append((mask & gold).sum((-1, -2)) / gold.sum((-1, -2)))
-                        sparsities[point].append(1 - mask.float().mean((-1, -2)))
-            print(f"{site[0]} layer {site[1]}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-    _print(
-        {point: torch.cat(values).mean().item() for point, values in recalls.items()},
-        {point: torch.cat(values).mean().item() for point, values in sparsities.items()},
-    )
+        with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
+            for layer in pool.map(partial(_layer, train.path, test.path, fitted), train.sites):
+                for method, measured in layer.items():
+                    results[method].append(measured)
+    _print(results)
 
 
-def _record(model_path: str, text: Path, count: int, folder: Path, layers: list[int] | None) -> Traces:
+def _layer(train: Path, test: Path, fitted: int, site: tuple[str, int]) -> dict[str, tuple[Tensor, Tensor]]:
+    """Recall and sparsity of every method in one layer."""
+    torch.set_num_threads(1)
+    start, traces = time.perf_counter(), Traces.open(train)
+    choose = [Held.of(sample) for sample in traces.samples(*site, 1, start=fitted)]
+    held = [Held.of(sample) for sample in Traces.open(test).samples(*site, 1)]
+    samples = traces.samples(*site, 4, stop=fitted, seed=0)
+    results = {method: _chosen(finders, choose, held) for method, finders in _finders(samples)}
+    print(f"{site[0]} layer {site[1]}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    return results
+
+
+def record(model_path: str, text: Path, count: int, folder: Path, layers: list[int] | None) -> Traces:
+    """The traces of a model on the first sequences of a text."""
     model = load_model(model_path, alpha=1.5, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(model_path)
-    n = 512
     # About eight characters to a token at the most, so that no more than needed is tokenised.
-    ids = tokenizer(text.read_text()[: count * n * 8], add_special_tokens=False, verbose=False)["input_ids"]
+    ids = tokenizer(text.read_text()[: count * N * 8], add_special_tokens=False, verbose=False)["input_ids"]
     first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
-    whole = [[first, *ids[start : start + n - 2], last] for start in range(0, count * (n - 2), n - 2)]
+    whole = [[first, *ids[start : start + N - 2], last] for start in range(0, count * (N - 2), N - 2)]
     inputs = ({"input_ids": part} for part in torch.tensor(whole).split(4))
     return Traces.record(model.base_model, inputs, folder, layers=layers)
 
 
-def _finders(samples: Samples) -> Iterator[tuple[str, str, Finder]]:
+def _finders(samples: Samples) -> Grid:
     """Every method with every setting that is tried."""
-    for size in (11, 25, 51, 75, 101, 131):
-        yield "window", f"{size}", Window(size)
-    for count in (25, 51, 103):
-        yield "random", f"{count}", RandomBlocks(count)
-    for window in (11, 25, 51, 75):
-        for count in (4, 8, 16):
-            yield "BigBird", f"{count} window {window}", BigBird(count, 1, window)
-            yield "Longformer", f"{count} window {window}", Longformer(window, count)
-    for stride in (8, 10, 12):
-        yield "strided", f"{stride}", Strided(stride)
-    for buckets in (8, 16, 32):
-        yield "Reformer, shared", f"{buckets}", Reformer(buckets)
-        yield "Reformer, apart", f"{buckets}", Reformer(buckets, shared=False)
-    for clusters in CLUSTERS:
-        yield "Routing", f"{clusters}", Routing.fit(samples, clusters)
-    # Sequence by sequence, four times over: a step for each.
-    single = Samples(samples.path, samples.site, 1, samples.start, samples.stop, samples.seed)
-    metrics = {"learned": learn(single, epochs=4), "PCA": principal(samples)}
-    for name, metric in metrics.items():
-        yield from _metric_finders(samples, name, metric)
+    yield "window", [Window(size) for size in (1, 11, 25, 35, 75, 101, 131, 171)]
+    yield "random", [RandomBlocks(count) for count in (5, 13, 25, 51, 103)]
+    yield "BigBird", [BigBird(count, 1, window) for window in (1, 11, 25, 75) for count in (8, 16, 40)]
+    yield "Longformer", [Longformer(window, count) for window in (1, 11, 25, 75) for count in (4, 8, 16)]
+    yield "strided", [Strided(stride) for stride in (6, 8, 10, 12, 16, 24, 32)]
+    few = list(islice(samples, 16))
+    yield "Reformer, shared", [Reformer(buckets, rounds) for buckets in (4, 8, 16, 32, 64) for rounds in (1, 2)]
+    yield "Reformer", _reformers(None)
+    yield "Routing", _routings(few, None)
+    yield "k-means, raw", _k_means(few, None)
+    yield "distance, raw", _distances(few, None)
+    for r in (4, 8):
+        near = learn(samples, r)
+        for name, metric in (("learned", near), ("PCA", principal(few, r))):
+            yield f"distance, {name} r = {r}", _distances(few, metric)
+            yield f"k-means, {name} r = {r}", _k_means(few, metric)
+            if r == 4:
+                yield f"quantization, {name} r = {r}", [Quantization(beta, metric) for beta in (12, 24, 48, 96)]
+        yield f"Routing, learned r = {r}", _routings(few, near)
+    yield "Reformer, learned r = 8", _reformers(near)
     for block in (4, 16):
-        metric = learn(samples, block=block)
-        for share in (0.05, 0.1, 0.15, 0.2):
-            count = round(share * 512 / block)
-            yield f"blocks of {block}", f"{count}", BlockTopK(block, count, metric)
+        near = learn(few, block=block)
+        counts = [max(1, round(share * N / block)) for share in (0.03, 0.06, 0.1, 0.15, 0.2)]
+        yield f"blocks of {block}", [BlockTopK(block, count, near) for count in counts]
     for r in (4, 8, 16):
-        scores = low_rank(samples, r)
-        for share in (0.05, 0.1, 0.2):
-            yield f"sketch r = {r}", f"{share}", Sketch(scores, share)
-    probe = Probe.fit(samples, 64, most=10_000, restarts=1)
-    for probes in (2, 4, 5, 6, 8, 10, 12, 14, 16):
-        yield "probe B = 64", f"{probes}", Probe(probe.centroids, probes, probe.projection)
-    for share in (0.05, 0.1, 0.2):
-        yield "best possible", f"{share}", TopK(share)
+        scores, shares = low_rank(few, r), (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
+        yield f"sketch r = {r}", [Sketch(scores, share) for share in shares]
+        if r < 16:
+            learned = refine(scores, samples, 72)
+            yield f"sketch r = {r}, learned further", [Sketch(learned, share) for share in shares]
+    probe = Probe.fit(few, 64, most=10_000, restarts=1)
+    yield "probe B = 64", [Probe(probe.centroids, probes, probe.projection) for probes in (1, 2, 3, 4, 6, 8, 10, 14)]
 
 
-def _metric_finders(samples: Samples, name: str, metric: Projection) -> Iterator[tuple[str, str, Finder]]:
-    # The learned space has the margin for its unit, PCA that of the queries and keys.
-    wide = 3 if name == "PCA" else 1
-    for t in (0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5):
-        yield f"distance, {name}", f"{wide * t:.1f}", Distance(wide * t, metric)
-    for share in (0.02, 0.04, 0.05, 0.08, 0.1, 0.15, 0.18, 0.2):
-        fitted_t = Distance.fit(samples, share, metric)
-        yield f"distance, {name}, t by head", f"{share}", fitted_t
-    for clusters in CLUSTERS:
-        fitted = KMeans.fit(samples, clusters, 1, metric, most=6_000, restarts=1)
-        for top in (1, 2):
-            yield f"k-means, {name}", f"{clusters} top {top}", KMeans(fitted.centroids, top, metric)
-    for beta in (24, 40, 80):
-        yield f"quantization, {name}", f"{beta}", Quantization(beta, metric)
-    if name == "learned":
-        for clusters in CLUSTERS:
-            yield "Routing, learned", f"{clusters}", Routing.fit(samples, clusters, None, metric)
-        for buckets in (4, 8, 16, 32):
-            yield "Reformer, learned", f"{buckets}", Reformer(buckets, shared=False, projection=metric)
+def _distances(samples: list[Sample], metric: Projection | None) -> list[Finder]:
+    shares = (0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.09, 0.12, 0.16, 0.2)
+    return [Distance.fit(samples[:4], share, metric, most=500) for share in shares]
 
 
-def _takes_window(finder: Finder) -> bool:
-    return not isinstance(finder, Window | BigBird | Longformer | Strided | TopK)
+def _k_means(samples: list[Sample], metric: Projection | None) -> list[Finder]:
+    tokens = pooled(tokens_of(samples, metric, "both"), 5_000, 0)
+    fitted = [cluster(tokens, clusters, 1) for clusters in CLUSTERS]
+    return [KMeans(centroids, top, metric) for centroids in fitted for top in TOPS if top <= centroids.shape[1] // 2]
 
 
-def _mask(finder: Finder, sample: Sample) -> Tensor:
-    whole = finder if isinstance(finder, TopK) else finder | GlobalTokens(1)
-    return whole(sample.q, sample.k, sample.layout).dense()
+def _routings(samples: list[Sample], metric: Projection | None) -> list[Finder]:
+    fitted = [Routing.fit(samples, clusters, None, metric).centroids for clusters in CLUSTERS]
+    sizes = (0.7, 1.0, 1.4, 2.0)
+    return [Routing(each, round(size * N / each.shape[1]), metric) for each in fitted for size in sizes]
 
 
-def _print(recalls: dict[Point, float], sparsities: dict[Point, float]) -> None:
-    print(f"| finder | {' | '.join(f'recall at {level:.0%} sparsity' for level in LEVELS)} |")
-    print("|---" * (len(LEVELS) + 1) + "|")
+def _reformers(metric: Projection | None) -> list[Finder]:
+    settings = [(buckets, rounds) for buckets in (4, 8, 16, 32, 64) for rounds in (1, 2)]
+    return [Reformer(buckets, rounds, shared=False, projection=metric) for buckets, rounds in settings]
+
+
+def _chosen(finders: list[Finder], choose: list[Held], held: list[Held]) -> tuple[Tensor, Tensor]:
+    """Recall and sparsity on held-out sequences for each λ: (2, λ, heads), settings by head and by layer."""
+    tried = [_means(finder, choose) for finder in finders]
+    recall, sparsity = (torch.cat(each) for each in zip(*tried, strict=True))
+    heads = torch.arange(recall.shape[1])
+    by_head = torch.stack([(recall + each * sparsity).argmax(0) for each in LAMBDAS])
+    by_layer = torch.stack([(recall + each * sparsity).mean(1).argmax() for each in LAMBDAS])
+    picked = torch.stack([by_head, by_layer[:, None].expand_as(by_head)])
+    measured = [torch.zeros_like(recall), torch.zeros_like(sparsity)]
+    for number in (picked // len(WINDOWS)).unique().tolist():
+        rows = slice(number * len(WINDOWS), (number + 1) * len(WINDOWS))
+        measured[0][rows], measured[1][rows] = _means(finders[number], held)
+    return measured[0][picked, heads], measured[1][picked, heads]
+
+
+def _means(finder: Finder, parts: list[Held]) -> tuple[Tensor, Tensor]:
+    """Recall and sparsity, (windows, heads) each."""
+    recall, sparsity = zip(*(part.measure(finder) for part in parts), strict=True)
+    return torch.cat(recall, 1).mean(1), torch.cat(sparsity, 1).mean(1)
+
+
+def _matrix(finder: Finder, sample: Sample) -> Tensor:
+    """The finder's graph as a matrix: for those with many settings by a shorter way than through the graph."""
+    if isinstance(finder, Distance):
+        t = torch.as_tensor(finder.t).reshape(-1, 1, 1)
+        return torch.cdist(*projected(finder.projection, sample.q, sample.k)) <= t
+    if isinstance(finder, Sketch) and finder.share is not None:
+        q, k = projected(finder.projection, sample.q, sample.k)
+        scores = q @ k.mT
+        return scores >= scores.topk(math.ceil(finder.share * N - 1e-6), -1).values[..., -1:]
+    graph = finder(sample.q, sample.k, sample.layout)
+    (piece, *others) = graph.pieces
+    if others or not isinstance(piece, Buckets):
+        return graph.dense()
+    count = 1 + max(int(piece.queries.amax()), int(piece.keys.amax()))
+    sides = []
+    for table in (piece.queries, piece.keys):
+        member = torch.zeros(*table.shape[:3], count + 1).scatter_(-1, torch.where(table < 0, count, table), 1.0)
+        sides.append(member[..., :count])
+    return sides[0] @ sides[1].mT > 0
+
+
+def _count(pairs: Tensor) -> Tensor:
+    """How many are true in each head: eight bytes are added up at a time, and no byte overflows below 256 of them."""
+    words = pairs.contiguous().view(torch.long).sum(-1)
+    return words.view(torch.uint8).unflatten(-1, (-1, 8)).sum((-1, -2))
+
+
+def _print(results: dict[str, list[tuple[Tensor, Tensor]]]) -> None:
+    levels = [f"{level:.0%}" for level in LEVELS]
+    print(f"| finder | {' | '.join(levels)} | {' | '.join(f'{level}, by layer' for level in levels)} |")
+    print("|---" * (2 * len(LEVELS) + 1) + "|")
     rows = []
-    for method in dict.fromkeys(method for method, _ in recalls):
+    for method, layers in results.items():
+        recall, sparsity = (torch.cat([layer[place] for layer in layers], -1).mean(-1) for place in (0, 1))
         cells = []
-        for level in LEVELS:
-            fit = [point for point in recalls if point[0] == method and sparsities[point] >= level - SHORT]
-            best = max(fit, key=lambda point: recalls[point], default=None)
-            cells.append((0.0, "") if best is None else (recalls[best], best[1]))
-        rows.append((cells[1][0], method, cells))
+        for choice in (0, 1):
+            for level in LEVELS:
+                enough = sparsity[choice] >= level - SHORT
+                best = torch.where(enough, recall[choice], 0.0).amax().item()
+                cells.append(best)
+        rows.append((cells[1], method, cells))
     for _, method, cells in sorted(rows):
-        print(
-            f"| {method} | {' | '.join(f'{value:.3f} ({setting})' if setting else '–' for value, setting in cells)} |"
-        )
+        print(f"| {method} | {' | '.join(f'{value:.3f}' if value else '–' for value in cells)} |")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from sparsefinder import Graph, InputError, Layout
-from sparsefinder.projection import Projection, _Triples, learn, low_rank, principal
-from sparsefinder.sample import Sample, pooled
+from sparsefinder.projection import Projection, _Triples, learn, low_rank, principal, refine
+from sparsefinder.sample import Chunk, Sample, block_vectors, pooled
 
 from .synthetic import HEADS, D, batches, grouped
+
+CHUNKS: tuple[Chunk, ...] = ("mean", "concat")
 
 
 def _recall(projection: Projection, sample: Sample, share: float = 0.2) -> float:
@@ -55,12 +57,14 @@ def test_padding_teaches_nothing() -> None:
     other.q[1, :, 17:], other.k[1, :, 17:] = 30.0, -30.0
     for make in (learn, principal, low_rank):
         assert torch.equal(make([sample], 3).keys, make([other], 3).keys)
-    assert torch.equal(learn([sample], 3, block=4).keys, learn([other], 3, block=4).keys)
+    for chunk in CHUNKS:
+        one, two = (learn([each], 3, block=4, chunk=chunk) for each in (sample, other))
+        assert torch.equal(one.keys, two.keys)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("block", [1, 2])
-def test_negatives_are_uniform_over_what_is_seen_and_not_gold(causal: bool, block: int) -> None:
+@pytest.mark.parametrize(("block", "chunk"), [(1, "mean"), (2, "mean"), (2, "concat")])
+def test_negatives_are_uniform_over_what_is_seen_and_not_gold(causal: bool, block: int, chunk: Chunk) -> None:
     sample = grouped(1, n=14, layout=Layout(causal, key_lengths=torch.tensor([13])), strength=3.0)
     gold, seen = sample.gold.dense(), Graph.full(sample.layout.of(sample.q, sample.k)).dense()
     if block > 1:
@@ -71,7 +75,7 @@ def test_negatives_are_uniform_over_what_is_seen_and_not_gold(causal: bool, bloc
     positives = torch.zeros_like(counts)
     draws = 1500
     for _ in range(draws):
-        found = _Triples.of(sample, block, None, generator)
+        found = _Triples.of(sample, block, None, generator, chunk)
         assert found is not None
         head, i = found.rows // n, found.rows % n
         positives.index_put_((head * 0, head, i, found.positive % n), torch.ones_like(i), accumulate=True)
@@ -105,6 +109,36 @@ def test_the_loss_is_the_papers(summed: bool) -> None:
     assert found.loss(maps, maps, 1.0, summed).item() == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_the_loss_of_blocks_is_that_of_their_vectors(chunk: Chunk) -> None:
+    lengths = torch.tensor([23, 14])
+    sample = grouped(2, n=23, layout=Layout(key_lengths=lengths, query_lengths=lengths))
+    found = _Triples.of(sample, 2, None, torch.Generator().manual_seed(0), chunk)
+    assert found is not None
+    maps = torch.randn(HEADS, D, 3)
+    q, k = (block_vectors(tokens @ maps, lengths, 2, chunk).flatten(0, 2) for tokens in (sample.q, sample.k))
+    gaps = (q[found.rows] - k[found.positive]).square().sum(-1) - (q[found.rows] - k[found.negative]).square().sum(-1)
+    expected = (1 + gaps).clamp(min=0).mean().item()
+    assert found.loss(maps, maps, 1.0, False).item() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_learning_blocks_begins_some_margins_apart(chunk: Chunk) -> None:
+    sample = grouped(8, n=40)
+    maps = learn([sample], 4, block=4, chunk=chunk, rate=0.0).queries
+    q, k = (block_vectors(tokens @ maps, None, 4, chunk) for tokens in (sample.q, sample.k))
+    assert torch.cdist(q, k).square().mean((0, 2, 3)).tolist() == pytest.approx([4.0] * HEADS, rel=0.3)
+
+
+def test_learning_stops_when_held_out_recall_does() -> None:
+    steps: list[int] = []
+    samples, held = batches(2), [grouped(4, seed=99)]
+    stopped = learn(samples, 2, epochs=100, rate=0.1, held_out=held, progress=lambda step, loss: steps.append(step))
+    epochs = len(steps) // 2
+    assert 1 < epochs < 100
+    assert torch.equal(stopped.queries, learn(samples, 2, epochs=epochs - 1, rate=0.1).queries)
+
+
 def test_all_ranks_give_the_scores_themselves_up_to_a_constant_a_row() -> None:
     sample = grouped(3)
     scores = low_rank([sample], D)
@@ -122,6 +156,34 @@ def test_low_rank_is_the_best_of_its_rank() -> None:
     ours = (q @ scores.queries.double()) @ (k @ scores.keys.double()).mT
     left = torch.linalg.svdvals(exact)[:, 2:].square().sum(-1)
     assert torch.allclose((exact - ours).square().sum((-1, -2)), left, rtol=1e-3)
+
+
+def test_learning_scores_further_orders_new_rows_better() -> None:
+    samples, losses = batches(6), []
+    first = low_rank(samples, 1)
+    later = refine(first, samples, 20, progress=lambda step, loss: losses.append(loss))
+    assert len(losses) == 20
+    held = _Triples.of(grouped(6, seed=99), 1, None, torch.Generator().manual_seed(0))
+    assert held is not None
+    assert held.score_loss(later.queries, later.keys, 1.0) < held.score_loss(first.queries, first.keys, 1.0)
+    assert torch.equal(later.queries, refine(first, samples, 20).queries)
+    with pytest.raises(InputError, match="steps: got 0"):
+        refine(first, samples, 0)
+
+
+def test_the_loss_of_scores_is_how_far_others_come_before_gold_keys() -> None:
+    sample = grouped(1, n=9)
+    found = _Triples.of(sample, 1, None, torch.Generator().manual_seed(0))
+    assert found is not None
+    for_queries, for_keys = torch.randn(2, HEADS, D, 3)
+    scores = (sample.q @ for_queries @ (sample.k @ for_keys).mT).flatten(0, 2)
+    terms = [
+        max(0.0, 1 + (scores[row, far % 9] - scores[row, near % 9]).item())
+        for row, near, far in zip(
+            *(each.tolist() for each in (found.rows, found.positive, found.negative)), strict=True
+        )
+    ]
+    assert found.score_loss(for_queries, for_keys, 1.0).item() == pytest.approx(sum(terms) / len(terms), rel=1e-4)
 
 
 def test_principal_directions_are_those_of_the_highest_variance() -> None:

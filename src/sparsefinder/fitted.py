@@ -24,6 +24,7 @@ import torch
 from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from .errors import InputError
 from .finders import FINDERS, Finder, Heads, Union
@@ -93,6 +94,7 @@ class Sparsefinder(Mapping[Site, Finder]):
         extra: united with every layer's finder: Window(11) | GlobalTokens(1), say.
         projections: for the methods of the paper; learned here if None.
         batch: sequences to a step of learning.
+        progress: a bar over the layers, and one over the steps of learning with the loss.
         """
         if recall is not None and not 0 < recall <= 1:
             raise InputError("recall", recall, "a share of the gold pairs, above 0 and up to 1")
@@ -100,14 +102,15 @@ class Sparsefinder(Mapping[Site, Finder]):
             raise InputError("held_out", held_out, "a share of the sequences between 0 and 1")
         finder_class(method)
         finders: dict[Site, Finder] = {}
-        for site in traces.sites:
+        site: Site
+        for site in tqdm(traces.sites, desc=method, unit="layer", disable=not progress, leave=False):
             every = len(traces.samples(*site, batch=1))
             stop = every if recall is None else max(1, min(every - 1, round(every * (1 - held_out))))
             samples = traces.samples(*site, batch, stop=stop, seed=seed)
             projection = None
             if method in METRIC:
                 given = None if projections is None else projections[site]
-                projection = given or _learned(samples, site, settings.get("block", 1), seed, progress)
+                projection = given or _learned(samples, site, settings, seed, progress)
             if recall is None:
                 found: Finder = next(iter(_candidates(method, samples, projection, seed, settings)))
                 finders[site] = found if extra is None else found | extra
@@ -151,16 +154,15 @@ class Sparsefinder(Mapping[Site, Finder]):
         return cls({(site["kind"], site["layer"]): _restored(site["finder"], tensors) for site in config["sites"]})
 
 
-def _learned(samples: Samples, site: Site, block: int, seed: int, progress: bool) -> Projection:
-    from tqdm.auto import tqdm
-
+def _learned(samples: Samples, site: Site, settings: Mapping[str, Any], seed: int, progress: bool) -> Projection:
     with tqdm(total=len(samples), desc=f"{site[0]} layer {site[1]}", disable=not progress, leave=False) as bar:
 
         def show(step: int, loss: float) -> None:
             bar.update()
             bar.set_postfix(loss=f"{loss:.3f}")
 
-        return learn(samples, block=block, seed=seed, progress=show)
+        blocks = {name: settings[name] for name in ("block", "chunk") if name in settings}
+        return learn(samples, seed=seed, progress=show, **blocks)
 
 
 def split_settings(method: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -19,7 +19,7 @@ from .pieces import Band, Blocks, Buckets, Columns, Index, Piece, Rows, Truth
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "chunks"]
 
 # How many key indices are listed, or scores computed, at a time.
 CHUNK = 1 << 22
@@ -90,7 +90,8 @@ class Graph:
     @classmethod
     def of_numbers(cls, pairs: Index, grid: Grid) -> Graph:
         """Explicit pairs by their numbers ((batch · heads + head) · n + query) · m + key."""
-        return cls(grid, (_pairs(torch.unique(pairs), grid),))
+        in_order = bool((pairs[1:] > pairs[:-1]).all())
+        return cls(grid, (_pairs(pairs if in_order else torch.unique(pairs), grid),))
 
     @classmethod
     def of_entmax(
@@ -108,15 +109,13 @@ class Graph:
         alpha = alpha.detach().reshape(-1, 1, 1) if isinstance(alpha, Tensor) else float(alpha)
         k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
         everything, found = cls.full(grid), []
-        rows = max(1, CHUNK // max(1, grid.batch * grid.heads * grid.m))
-        for start in range(0, grid.n, rows):
-            queries = slice(start, min(start + rows, grid.n))
+        for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):
             scores = (q[:, :, queries].detach() * scale) @ k.detach().transpose(-1, -2)
             if bias is not None:
                 scores = scores + (bias if bias.shape[-2] == 1 else bias[..., queries, :]).detach()
             weights = entmax(scores.masked_fill(~everything.mask(queries), -math.inf), alpha)
             b, h, i, j = weights.nonzero().unbind(-1)
-            found.append(((b * grid.heads + h) * grid.n + i + start) * grid.m + j)
+            found.append(((b * grid.heads + h) * grid.n + i + queries.start) * grid.m + j)
         none = torch.zeros(0, dtype=torch.long, device=q.device)
         return cls(grid, (_pairs(torch.cat([none, *found]).sort().values, grid),))
 
@@ -332,6 +331,13 @@ class _Within:
 
     def mask(self, grid: Grid, queries: slice) -> Truth:
         return self.piece.mask(grid, queries) & self.graph.mask(queries)
+
+
+def chunks(rows: int, width: int) -> Iterator[slice]:
+    """The rows of a matrix in slices of about CHUNK numbers, where a row has `width` of them."""
+    step = max(1, CHUNK // max(1, width))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
 
 
 def _check_sizes(name: str, table: Tensor, grid: Grid, *sizes: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,7 +15,10 @@ from .errors import InputError
 from .graph import Graph
 from .layout import Layout
 
-__all__ = ["Sample", "block_means", "pooled"]
+__all__ = ["Chunk", "Sample", "block_vectors", "pooled"]
+
+# What stands for a block of tokens: the mean of its vectors, or all of them laid end to end.
+Chunk = Literal["mean", "concat"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +73,22 @@ def pooled(
     return kept
 
 
-def block_means(
-    tokens: Float[Tensor, "batch heads length size"], lengths: Int[Tensor, " batch"] | None, block: int
-) -> Float[Tensor, "batch heads blocks size"]:
-    """The mean of the real tokens of each block; zero where there is none."""
+def block_vectors(
+    tokens: Float[Tensor, "batch heads length size"],
+    lengths: Int[Tensor, " batch"] | None,
+    block: int,
+    chunk: Chunk = "mean",
+) -> Float[Tensor, "batch heads blocks vector"]:
+    """A vector for each block: the mean of its real tokens, or all tokens end to end; padding counts as zero."""
     batch, _, length, _ = tokens.shape
     ends = torch.full((batch,), length, device=tokens.device) if lengths is None else lengths
     real = (torch.arange(length, device=tokens.device) < ends[:, None])[:, None, :, None]
     padding = (0, 0, 0, -length % block)
-    sums = torch.nn.functional.pad(torch.where(real, tokens, 0.0), padding).unflatten(2, (-1, block)).sum(3)
+    parts = torch.nn.functional.pad(torch.where(real, tokens, 0.0), padding).unflatten(2, (-1, block))
+    if chunk == "concat":
+        return parts.flatten(3)
     counts = torch.nn.functional.pad(real, padding).unflatten(2, (-1, block)).sum(3)
-    return sums / counts.clamp(min=1)
+    return parts.sum(3) / counts.clamp(min=1)
 
 
 def _real(lengths: Int[Tensor, " batch"] | None, batch: int, size: int, device: torch.device) -> Tensor:

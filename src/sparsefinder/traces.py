@@ -71,6 +71,9 @@ class Traces:
     ) -> Traces:
         """Run an entmax model on batches of inputs, and write the queries and keys of the chosen layers.
 
+        A layer that adds a bias to its scores (T5) or has a mask of its own (sliding windows) is refused: what it
+        attends to does not follow from queries and keys, so finders that see nothing else could not learn it.
+
         teacher: the hash of the model, where it is known already.
         """
         from .models import record

@@ -36,7 +36,7 @@ from sparsefinder.projection import Projection
 from . import oracles
 from .oracles import Head, Predicate
 
-HEADS, D, R, BLOCKS = 3, 6, 3, (1, 2, 5)
+HEADS, D, R, BLOCKS = 3, 6, 3, (1, 2, 3, 8, 16, 64)
 
 
 def _random(*shape: int, seed: int = 0) -> Tensor:
@@ -75,6 +75,7 @@ def _per_head(head: Head) -> Predicate:
 def _block_cases(z: int) -> list[Case]:
     near = CENTROIDS.tolist()
     wide = BlockTopK(z, 1, SHARED, window=9, globals=2, score="product")
+    longer = 2 * _random(HEADS, 4, R * z, seed=8)
     return [
         Case(f"bigbird {z}", BigBird(2, z, 3, 1, seed=7), lambda head: oracles.big_bird(head, 2, z, 3, 1, 7)),
         Case(f"random {z}", RandomBlocks(3, z, seed=8), lambda head: oracles.big_bird(head, 3, z, 0, 0, 8)),
@@ -92,6 +93,16 @@ def _block_cases(z: int) -> list[Case]:
             f"block-centroids {z}",
             BlockCentroids(z, 2, CENTROIDS, SHARED),
             _in(SHARED, lambda head: oracles.block_centroids(head, z, 2, near)),
+        ),
+        Case(
+            f"block-topk end to end {z}",
+            BlockTopK(z, 1, APART, chunk="concat"),
+            _in(APART, lambda head: oracles.block_top_k(head, z, 1, 0, 0, False, True)),
+        ),
+        Case(
+            f"block-centroids end to end {z}",
+            BlockCentroids(z, 1, longer, SHARED, "concat"),
+            _in(SHARED, lambda head: oracles.block_centroids(head, z, 1, longer.tolist(), True)),
         ),
     ]
 

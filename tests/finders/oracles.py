@@ -228,13 +228,17 @@ def sketch(head: Head, share: float | None, slack: float | None) -> Predicate:
     return has
 
 
-def _means(side: list[Vector], block: int) -> list[Vector]:
+def _blocks(side: list[Vector], block: int, concat: bool) -> list[Vector]:
     parts = [side[start : start + block] for start in range(0, len(side), block)]
+    if concat:
+        return [[x for y in part for x in y] + [0.0] * (block - len(part)) * len(part[0]) for part in parts]
     return [[sum(values) / len(part) for values in zip(*part, strict=True)] for part in parts]
 
 
-def block_top_k(head: Head, block: int, count: int, size: int, first_tokens: int, product: bool) -> Predicate:
-    queries, keys = _means(head.q, block), _means(head.k, block)
+def block_top_k(
+    head: Head, block: int, count: int, size: int, first_tokens: int, product: bool, concat: bool = False
+) -> Predicate:
+    queries, keys = _blocks(head.q, block, concat), _blocks(head.k, block, concat)
     local, first = window(head, size), global_tokens(head, first_tokens)
 
     def score(own: int, other: int) -> float:
@@ -257,8 +261,10 @@ def block_top_k(head: Head, block: int, count: int, size: int, first_tokens: int
     return has
 
 
-def block_centroids(head: Head, block: int, count: int, centroids: list[list[Vector]]) -> Predicate:
-    queries, keys = _means(head.q, block), _means(head.k, block)
+def block_centroids(
+    head: Head, block: int, count: int, centroids: list[list[Vector]], concat: bool = False
+) -> Predicate:
+    queries, keys = _blocks(head.q, block, concat), _blocks(head.k, block, concat)
 
     def best(blocks: list[Vector], centre: Vector) -> list[int]:
         return sorted(range(len(blocks)), key=lambda place: squared_distance(blocks[place], centre))[:count]

@@ -12,11 +12,11 @@ from torch import Tensor
 from ..graph import Graph
 from ..layout import Layout
 from ..projection import Projection
-from ..sample import Sample, block_means, pooled
+from ..sample import Chunk, Sample, block_vectors, pooled
 from .base import Finder, Keys, Queries, projected, refuse_decoding
 from .k_means import cluster
 from .random_blocks import check_blocks
-from .tiles import chosen_blocks
+from .tiles import check_chunk, chosen_blocks
 
 __all__ = ["BlockCentroids"]
 
@@ -27,18 +27,21 @@ class BlockCentroids(Finder):
 
     >>> BlockCentroids.fit([Sample(q, k)], block=16, k=4, clusters=8)(q, k)
 
-    A block is the mean of its projected tokens. A block that no centroid takes has no keys: unite it with a window.
+    A block is the mean of its projected tokens, or they are laid end to end ("concat", as the authors do), and
+    centroids with them. A block that no centroid takes has no keys: unite it with a window.
 
-    projection: learned for blocks of this size by `learn(..., block=block)`; None for queries and keys as they are.
+    projection: learned by `learn(..., block=block, chunk=chunk)`; None for queries and keys as they are.
     """
 
     block: int
     k: int
-    centroids: Float[Tensor, "heads clusters r"]
+    centroids: Float[Tensor, "heads clusters size"]
     projection: Projection | None = None
+    chunk: Chunk = "mean"
 
     def __post_init__(self) -> None:
         check_blocks(self.k, self.block)
+        check_chunk(self.chunk)
 
     @classmethod
     def fit(
@@ -48,6 +51,7 @@ class BlockCentroids(Finder):
         k: int,
         clusters: int,
         projection: Projection | None = None,
+        chunk: Chunk = "mean",
         *,
         restarts: int = 10,
         most: int = 20_000,
@@ -55,8 +59,8 @@ class BlockCentroids(Finder):
     ) -> BlockCentroids:
         """Cluster the blocks of queries and keys of each head together; at most `most` of them, drawn at random."""
         check_blocks(k, block)
-        blocks = pooled(_blocks_of(samples, projection, block), most, seed)
-        return cls(block, k, cluster(blocks, clusters, restarts, seed), projection)
+        blocks = pooled(_blocks_of(samples, projection, block, chunk), most, seed)
+        return cls(block, k, cluster(blocks, clusters, restarts, seed), projection, chunk)
 
     @property
     def causal_safe(self) -> bool:
@@ -80,28 +84,31 @@ class BlockCentroids(Finder):
 
     def _taken(self, tokens: Tensor, lengths: Int[Tensor, " batch"] | None) -> Int[Tensor, "batch heads clusters k"]:
         """The blocks that each centroid takes, of those with a real token; −1 for none."""
-        means = block_means(tokens, lengths, self.block)
-        centroids = self.centroids.to(means.dtype)
-        distance = centroids @ means.mT - means.square().sum(-1)[:, :, None] / 2
-        blocks = torch.arange(means.shape[2], device=means.device)
+        vectors = block_vectors(tokens, lengths, self.block, self.chunk)
+        centroids = self.centroids.to(vectors.dtype)
+        distance = centroids @ vectors.mT - vectors.square().sum(-1)[:, :, None] / 2
+        blocks = torch.arange(vectors.shape[2], device=vectors.device)
         if lengths is not None:
             real = blocks * self.block < lengths[:, None]
             distance = distance.masked_fill(~real[:, None, None], -torch.inf)
-        best, chosen = distance.topk(min(self.k, means.shape[2]), -1)
+        best, chosen = distance.topk(min(self.k, vectors.shape[2]), -1)
         return torch.where(best > -torch.inf, chosen, -1)
 
     def cost(self, n: int, m: int, d: int) -> float:
-        _, clusters, r = self.centroids.shape
+        _, clusters, size = self.centroids.shape
+        r = size // (self.block if self.chunk == "concat" else 1)
         blocks = -(-n // self.block) - (-m // self.block)
-        return float(blocks) * r * clusters + (0 if self.projection is None else (n + m) * d * r)
+        return float(blocks) * size * clusters + (0 if self.projection is None else (n + m) * d * r)
 
 
-def _blocks_of(samples: Iterable[Sample], projection: Projection | None, block: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """The block means of queries and of keys, and which blocks have a real token."""
+def _blocks_of(
+    samples: Iterable[Sample], projection: Projection | None, block: int, chunk: Chunk
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The block vectors of queries and of keys, and which blocks have a real token."""
     for sample in samples:
         q, k = projected(projection, sample.q, sample.k)
         for tokens, lengths, real in (
             (q, sample.layout.query_lengths, sample.real_queries()),
             (k, sample.layout.key_lengths, sample.real_keys()),
         ):
-            yield block_means(tokens, lengths, block), real[:, ::block]
+            yield block_vectors(tokens, lengths, block, chunk), real[:, ::block]

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import CHUNK, Graph
+from ..graph import Graph, chunks
 from ..layout import Grid, Layout
 from ..projection import Projection
-from ..sample import block_means
+from ..sample import Chunk, block_vectors
 from .base import Finder, Keys, Queries, projected, refuse_decoding
 from .global_tokens import GlobalTokens
 from .random_blocks import check_blocks
-from .tiles import chosen_blocks
+from .tiles import check_chunk, chosen_blocks
 from .window import Window
 
 __all__ = ["BlockTopK"]
@@ -29,9 +29,10 @@ class BlockTopK(Finder):
 
     >>> BlockTopK(block=16, k=4, projection=projection)(q, k)
 
-    A block is the mean of its projected tokens. The k do not count blocks that window and global tokens cover already.
+    A block is the mean of its projected tokens, or they are laid end to end ("concat", as the authors do). The k do not
+    count blocks that window and global tokens cover already.
 
-    projection: learned for blocks of this size by `learn(..., block=block)`; None for queries and keys as they are.
+    projection: learned by `learn(..., block=block, chunk=chunk)`; None for queries and keys as they are.
     score: whether blocks are near by their "distance", as the projection learns it, or their "product".
     """
 
@@ -41,9 +42,11 @@ class BlockTopK(Finder):
     window: int = 0
     globals: int = 0
     score: Literal["distance", "product"] = "distance"
+    chunk: Chunk = "mean"
 
     def __post_init__(self) -> None:
         check_blocks(self.k, self.block)
+        check_chunk(self.chunk)
         if self.score not in ("distance", "product"):
             raise InputError("score", repr(self.score), '"distance" or "product"')
 
@@ -57,16 +60,15 @@ class BlockTopK(Finder):
         grid = layout.of(q, k)
         fixed = (Window(self.window) | GlobalTokens(self.globals))(q, k, layout)
         q, k = projected(self.projection, q, k)
-        q = block_means(q, grid.layout.query_lengths, self.block)
-        k = block_means(k, grid.layout.key_lengths, self.block)
+        q = block_vectors(q, grid.layout.query_lengths, self.block, self.chunk)
+        k = block_vectors(k, grid.layout.key_lengths, self.block, self.chunk)
         legal = _Legal(grid, self.block, self.window, self.globals)
         found = []
-        rows = max(1, CHUNK // max(1, grid.batch * grid.heads * k.shape[2]))
-        for start in range(0, q.shape[2], rows):
-            scores = q[:, :, start : start + rows] @ k.mT
+        for rows in chunks(q.shape[2], grid.batch * grid.heads * k.shape[2]):
+            scores = q[:, :, rows] @ k.mT
             if self.score == "distance":
                 scores = scores - k.square().sum(-1)[:, :, None] / 2
-            scores = scores.masked_fill(~legal.of(start, scores.shape[2]), -math.inf)
+            scores = scores.masked_fill(~legal.of(rows), -math.inf)
             best, chosen = scores.topk(min(self.k, k.shape[2]), -1)
             found.append(torch.where(best > -math.inf, chosen, -1))
         if not found:
@@ -88,10 +90,10 @@ class _Legal:
     window: int
     global_tokens: int
 
-    def of(self, start: int, count: int) -> Tensor:
+    def of(self, blocks: slice) -> Tensor:
         grid, block = self.grid, self.block
         b = torch.arange(grid.batch, device=grid.device)[:, None]
-        rows = torch.arange(start, start + count, device=grid.device)
+        rows = torch.arange(blocks.start, blocks.stop, device=grid.device)
         other = torch.arange(-(-grid.m // block), device=grid.device)
         degrees = torch.nn.functional.pad(grid.degrees(), (0, -grid.n % block)).unflatten(1, (-1, block)).amax(-1)
         legal = other * block < degrees[:, rows, None]

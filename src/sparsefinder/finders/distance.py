@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import CHUNK, Graph
+from ..graph import CHUNK, Graph, chunks
 from ..layout import Grid, Layout
 from ..projection import Projection
 from ..sample import Sample, pooled
@@ -89,11 +89,11 @@ class Distance(Finder):
 
 def _near_by_all(q: Tensor, k: Tensor, radius: Tensor, grid: Grid) -> Int[Tensor, " pairs"]:
     """The pairs within the radius as numbers, row · m + key: all are compared, some queries at a time."""
-    rows, found = max(1, CHUNK // max(1, len(q) * grid.m)), [torch.zeros(0, dtype=torch.long, device=q.device)]
-    for start in range(0, grid.n, rows):
-        near = _within(q[:, start : start + rows, None], k[:, None], radius[:, None, None])
+    found = [torch.zeros(0, dtype=torch.long, device=q.device)]
+    for queries in chunks(grid.n, len(q) * grid.m):
+        near = _within(q[:, queries, None], k[:, None], radius[:, None, None])
         head, i, j = near.nonzero().unbind(-1)
-        entries = (head * grid.n + i + start) * grid.m + j
+        entries = (head * grid.n + i + queries.start) * grid.m + j
         found.append(entries[_visible(entries, grid)])
     return torch.cat(found)
 

@@ -59,8 +59,10 @@ class KMeans(Finder):
 
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
         grid = layout.of(q, k)
-        q, k = projected(self.projection, q, k)
-        return Graph.buckets(nearest(q, self.centroids, self.top_k), nearest(k, self.centroids, self.top_k), grid)
+        # Both at once: for short sequences it is the number of operations that takes the time.
+        tokens = torch.cat([side.mT for side in projected(self.projection, q, k)], -1).mT
+        near = nearest(tokens, self.centroids, self.top_k)
+        return Graph.buckets(near[:, :, : grid.n], near[:, :, grid.n :], grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
         _, clusters, r = self.centroids.shape
@@ -71,13 +73,22 @@ def nearest(
     tokens: Float[Tensor, "batch heads length r"], centroids: Float[Tensor, "heads clusters r"], count: int
 ) -> Int[Tensor, "batch heads length count"]:
     """The nearest centroids of each token: −‖x − c‖² / 2 = x·c − ‖c‖² / 2, less what all centroids have in common."""
-    tokens = tokens.float() if tokens.dtype in (torch.float16, torch.bfloat16) else tokens
+    tokens = (tokens.float() if tokens.dtype in (torch.float16, torch.bfloat16) else tokens).detach()
     centroids = centroids.to(tokens.dtype)
-    scores = tokens @ centroids.mT - centroids.square().sum(-1)[:, None] / 2
-    return best(scores, count)
+    offsets = centroids.square().sum(-1)[:, None] / -2
+    if tokens.device.type != "cpu":
+        return best(tokens @ centroids.mT + offsets, count)
+    # Head by head, over and over in the same place, so that the scores never leave the cache.
+    batch, heads, length, _ = tokens.shape
+    found = torch.empty(batch, heads, length, count, dtype=torch.long)
+    scores = tokens.new_empty(length, centroids.shape[1])
+    for b, h in np.ndindex(batch, heads):
+        torch.addmm(offsets[h], tokens[b, h], centroids[h].mT, out=scores)
+        found[b, h] = best(scores, count)
+    return found
 
 
-def best(scores: Float[Tensor, "batch heads length clusters"], count: int) -> Int[Tensor, "batch heads length count"]:
+def best(scores: Float[Tensor, "*rows clusters"], count: int) -> Int[Tensor, "*rows count"]:
     """The places of the `count` highest scores, the highest first."""
     if scores.device.type != "cpu" or count > FEW:
         return scores.topk(count, -1).indices

@@ -69,16 +69,17 @@ class Quantization(Finder):
         refuse_decoding(self, layout)
         grid = layout.of(q, k)
         q, k = projected(self.projection, q, k)
-        bins = [
-            _ranked(tokens, lengths, self.beta) if edges is None else _between(tokens, edges)
-            for tokens, edges, lengths in (
-                (q, self.query_edges, grid.layout.query_lengths),
-                (k, self.key_edges, grid.layout.key_lengths),
-            )
-        ]
-        # A bin is one of its dimension's: number them through, and leave padding without any.
-        first = torch.arange(q.shape[-1], device=q.device) * self.beta
-        of_queries, of_keys = (torch.where(each < 0, -1, each + first) for each in bins)
+        lengths = grid.layout.query_lengths, grid.layout.key_lengths
+        if self.query_edges is not None and self.key_edges is not None:
+            bins = [_between(q, self.query_edges), _between(k, self.key_edges)]
+        elif grid.n == grid.m and lengths[0] is lengths[1]:
+            # Both at once: for short sequences it is the number of operations that takes the time.
+            bins = list(_ranked(torch.cat([q.mT, k.mT], 2).mT, lengths[0], self.beta).chunk(2, 2))
+        else:
+            bins = [_ranked(q, lengths[0], self.beta), _ranked(k, lengths[1], self.beta)]
+        # A bin is one of its dimension's: number them through. Those of padding do not matter: nobody sees it.
+        first = torch.arange(q.shape[-1], device=q.device)[:, None] * self.beta
+        of_queries, of_keys = ((each + first).mT for each in bins)
         return Graph.buckets(of_queries, of_keys, grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
@@ -87,12 +88,12 @@ class Quantization(Finder):
 
 def _ranked(
     tokens: Float[Tensor, "batch heads length r"], lengths: Int[Tensor, " batch"] | None, beta: int
-) -> Int[Tensor, "batch heads length r"]:
-    """The bin of each real token by its rank in each dimension, ⌈length / beta⌉ to a bin; −1 for padding."""
-    batch, _, length, _ = tokens.shape
-    if length == 0:
-        return torch.zeros_like(tokens, dtype=torch.long)
+) -> Int[Tensor, "batch heads r length"]:
+    """The bin of each real token by its rank in each dimension, ⌈length / beta⌉ to a bin."""
     columns = _columns(tokens)
+    batch, _, _, length = columns.shape
+    if length == 0:
+        return torch.zeros_like(columns, dtype=torch.long)
     rank = torch.arange(length, device=tokens.device)
     ends = torch.full((batch,), length, device=tokens.device) if lengths is None else lengths
     ends = ends[:, None, None, None]
@@ -107,18 +108,16 @@ def _ranked(
     before = ordered.gather(-1, (places - 1).clamp(min=0))
     if bool(((before == edges) & (edges < torch.inf)).any()):
         order = columns.sort(dim=-1, stable=True).indices
-        bins = torch.empty_like(order).scatter_(-1, order, (rank // sizes).expand(columns.shape))
-    else:
-        bins = _passed(columns, edges)
-    return torch.where(rank < ends, bins, -1).mT
+        return torch.empty_like(order).scatter_(-1, order, (rank // sizes).clamp(max=beta - 1).expand(columns.shape))
+    return _passed(columns, edges)
 
 
 def _between(
     tokens: Float[Tensor, "batch heads length r"], edges: Float[Tensor, "heads r edges"]
-) -> Int[Tensor, "batch heads length r"]:
+) -> Int[Tensor, "batch heads r length"]:
     """How many edges each token has passed, in each dimension."""
     columns = _columns(tokens)
-    return _passed(columns, edges.to(columns.dtype).expand(len(tokens), -1, -1, -1)).mT
+    return _passed(columns, edges.to(columns.dtype).expand(len(tokens), -1, -1, -1))
 
 
 def _columns(tokens: Float[Tensor, "batch heads length r"]) -> Float[Tensor, "batch heads r length"]:
@@ -138,9 +137,16 @@ def _passed(
     if edges.shape[-1] > FEW:
         return torch.searchsorted(edges.contiguous(), columns, right=True)
     passed = torch.zeros(columns.shape, dtype=torch.int8, device=columns.device)
-    for edge in edges.unbind(-1):
-        passed += columns >= edge[..., None]
-    return passed.long()
+    if columns.device.type == "cpu":
+        # Many small steps: numpy begins each of them sooner, and needs no room but this.
+        total, numbers, beyond = passed.numpy(), columns.numpy(), np.empty(columns.shape, np.bool_)
+        for edge in np.moveaxis(edges.numpy(), -1, 0):
+            np.greater_equal(numbers, edge[..., None], out=beyond)
+            np.add(total, beyond.view(np.int8), out=total)
+        return passed
+    for each in edges.unbind(-1):
+        passed += columns >= each[..., None]
+    return passed
 
 
 def _quantiles(tokens: Float[Tensor, "heads count r"], beta: int) -> Float[Tensor, "heads r edges"]:

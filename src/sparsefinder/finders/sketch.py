@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import CHUNK, Graph
+from ..graph import Graph, chunks
 from ..layout import Layout
-from ..projection import Projection, low_rank
+from ..projection import Projection, low_rank, refine
 from ..sample import Sample
 from .base import Finder, Keys, Queries, projected
 
@@ -50,19 +50,25 @@ class Sketch(Finder):
 
     @classmethod
     def fit(
-        cls, samples: Iterable[Sample], r: int = 8, share: float | None = None, slack: float | None = None
+        cls,
+        samples: Iterable[Sample],
+        r: int = 8,
+        share: float | None = None,
+        slack: float | None = None,
+        *,
+        steps: int = 0,
+        seed: int = 0,
     ) -> Sketch:
-        """The best scores of rank r on training queries and keys, by SVD."""
-        return cls(low_rank(samples, r), share, slack)
+        """The best scores of rank r on training queries and keys, by SVD; learned further if there are steps."""
+        scores = low_rank(samples, r)
+        return cls(refine(scores, samples, steps, seed=seed) if steps else scores, share, slack)
 
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
         grid = layout.of(q, k)
         q, k = (tokens.detach() for tokens in projected(self.projection, q, k))
         degrees, everything = grid.degrees(), Graph.full(grid)
         found = [torch.zeros(0, dtype=torch.long, device=grid.device)]
-        rows = max(1, CHUNK // max(1, grid.batch * grid.heads * grid.m))
-        for start in range(0, grid.n if grid.m else 0, rows):
-            queries = slice(start, min(start + rows, grid.n))
+        for queries in chunks(grid.n if grid.m else 0, grid.batch * grid.heads * grid.m):
             scores = (q[:, :, queries] @ k.mT).masked_fill_(~everything.mask(queries), -math.inf)
             if self.share is None:
                 assert self.slack is not None
@@ -73,7 +79,7 @@ class Sketch(Finder):
                 least = _lowest_of(scores, wanted)
             chosen = ((scores >= least) & (scores > -math.inf)).flatten().nonzero().squeeze(-1)
             size = scores.shape[2] * grid.m
-            found.append(chosen // size * (grid.n * grid.m) + start * grid.m + chosen % size)
+            found.append(chosen // size * (grid.n * grid.m) + queries.start * grid.m + chosen % size)
         return Graph.of_numbers(torch.cat(found), grid)
 
     def cost(self, n: int, m: int, d: int) -> float:

@@ -6,11 +6,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from ..errors import InputError
 from ..graph import Graph
 from ..layout import Grid
 from ..pieces import Blocks
 
-__all__ = ["chosen_blocks", "covered", "query_blocks"]
+__all__ = ["check_chunk", "chosen_blocks", "covered", "query_blocks"]
 
 
 def query_blocks(grid: Grid, size: int) -> tuple[Int[Tensor, "batch rows"], int]:
@@ -24,6 +25,11 @@ def query_blocks(grid: Grid, size: int) -> tuple[Int[Tensor, "batch rows"], int]
         return (torch.arange(-(-grid.n // size), device=grid.device) + offset // size)[None], size
     b, i = torch.arange(grid.batch, device=grid.device)[:, None], torch.arange(grid.n, device=grid.device)
     return grid.position(b, i).expand(grid.batch, -1) // size, 1
+
+
+def check_chunk(chunk: str) -> None:
+    if chunk not in ("mean", "concat"):
+        raise InputError("chunk", repr(chunk), '"mean" or "concat"')
 
 
 def covered(size: int, window: int, global_tokens: int) -> tuple[int, int]:

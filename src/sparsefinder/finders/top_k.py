@@ -9,7 +9,7 @@ import torch
 
 from ..entmax import entmax_threshold
 from ..errors import InputError
-from ..graph import CHUNK, Graph
+from ..graph import Graph, chunks
 from ..layout import Layout
 from .base import Finder, Keys, Queries, refuse_decoding
 
@@ -50,12 +50,10 @@ class TopK(Finder):
         best = q.new_empty(grid.batch, grid.heads, 0)
         places = torch.empty(grid.batch, grid.heads, 0, dtype=torch.long, device=grid.device)
         everything = Graph.full(grid)
-        rows = max(1, CHUNK // max(1, grid.batch * grid.heads * grid.m))
-        for start in range(0, grid.n, rows):
-            queries = slice(start, min(start + rows, grid.n))
+        for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):
             scores = (q[:, :, queries] * scale @ k.transpose(-1, -2)).masked_fill(~everything.mask(queries), -math.inf)
             above = scores - entmax_threshold(scores, self.alpha)[..., None].nan_to_num(neginf=0.0)
-            here = torch.arange(start * grid.m, queries.stop * grid.m, device=grid.device)
+            here = torch.arange(queries.start * grid.m, queries.stop * grid.m, device=grid.device)
             best, places = (
                 torch.cat([best, above.flatten(2)], -1),
                 torch.cat([places, here.expand_as(above.flatten(2))], -1),
