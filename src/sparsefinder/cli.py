@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -143,22 +142,12 @@ def methods() -> None:
     """List every method with its parameters, as recipes name them."""
     from .finders import FINDERS
     from .finders.base import finder_class
+    from .sweep.settings import parameters_of
 
     table = Table("method", "parameters", "what it does", header_style="bold")
     for name in sorted(FINDERS):
-        kind = finder_class(name)
-        own = [
-            each.name if each.default is MISSING else f"{each.name}={each.default}"
-            for each in fields(kind)
-            if each.name not in ("projection", "centroids", "maps")
-        ]
-        learned = inspect.signature(kind.fit).parameters if hasattr(kind, "fit") else {}
-        own += [
-            one
-            for one in learned
-            if one in ("clusters", "share", "r") and one not in {each.name for each in fields(kind)}
-        ]
-        table.add_row(name, ", ".join(own), (inspect.getdoc(kind) or "").split("\n")[0])
+        says = (inspect.getdoc(finder_class(name)) or "").split("\n")[0]
+        table.add_row(name, ", ".join(sorted(parameters_of(name))), says)
     Console().print(table)
 
 

@@ -20,7 +20,7 @@ from ..finders.base import finder, finder_class
 from ..fitted import METRIC, split_settings
 from ..recipe import Method
 
-__all__ = ["Setting", "expand", "expand_all"]
+__all__ = ["Setting", "expand", "expand_all", "parameters_of"]
 
 # What is learned or comes from the run, and is not for a recipe to say.
 OWN = {"samples", "projection", "centroids", "query_edges", "key_edges", "seed", "alpha", "scale"}
@@ -104,7 +104,7 @@ def _inputs(method: Method) -> tuple[str, ...]:
     return ("projected",) if method.method in METRIC else ("raw",)
 
 
-def _known(method: str) -> set[str]:
+def parameters_of(method: str) -> set[str]:
     """The parameters that a method has: those it is made with and those it is fitted with."""
     kind = finder_class(method)
     fit = inspect.signature(kind.fit).parameters if hasattr(kind, "fit") else {}
@@ -113,7 +113,7 @@ def _known(method: str) -> set[str]:
 
 def _check_names(method: str, given: Iterable[str]) -> None:
     # A window is what every setting is combined with, so the one that only has windows has no parameter left.
-    known = sorted(_known(method)) if method != "window" else []
+    known = sorted(parameters_of(method)) if method != "window" else []
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
