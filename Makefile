@@ -4,7 +4,7 @@ BIN := .venv/bin
 # As many test processes as cores, each with one thread.
 WORKERS ?= auto
 
-.PHONY: test demo lint sanitize benchmarks clean
+.PHONY: test demo lint browser sanitize benchmarks clean
 
 test: lint .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -18,6 +18,11 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# What the tests of the report's page open it in; without one they are skipped. Debian's, unless there is one already.
+browser:
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 
 # The kernel's tests again, on a build that looks for bad memory accesses and undefined behaviour. Without site (-S), Python
 # sees that build and not the editable install.

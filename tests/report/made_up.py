@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import torch
 
-from sparsefinder import Sparsefinder, Traces, TraceWriter
+from sparsefinder import Layout, Sparsefinder, Traces, TraceWriter
 from sparsefinder.folder import RunFolder, versions
-from sparsefinder.layout import Layout
 from sparsefinder.recipe import Recipe, dump_recipe
 
 # How good each method is, and its own parameter with values from dense to sparse.

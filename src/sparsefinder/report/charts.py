@@ -23,6 +23,8 @@ __all__ = ["Cloud", "HeadFrontiers", "Score", "head_frontiers", "recall_cloud", 
 FIXED_WINDOWS = (25, 11)
 # Ratios go to the page in steps of 1/65535.
 STEPS = 65535
+# Of a head's frontier at most so many points go to the page: a multiple of the 100 steps of its slider.
+THINNED = 200
 
 
 @dataclass(frozen=True)
@@ -94,18 +96,35 @@ class HeadFrontiers:
 
     def of(self, head: int, number: int) -> Ints:
         """The rows of the points of one series in one head, from the densest to the sparsest."""
-        return self.rows[(self.points.head[self.rows] == head) & (self.which == number)]
+        line = head * len(self.series) + number
+        start, stop = np.searchsorted(self._lines, [line, line + 1])
+        return self.rows[start:stop]
 
     def to_page(self) -> dict[str, Any]:
-        points, rows = self.points, self.rows
+        points = self.points
+        kept = self._thinned()
+        rows = self.rows[kept]
         return {
             "window": self.window,
             "head": column(points.head[rows], "u2"),
-            "series": column(self.which, "u1"),
+            "series": column(self.which[kept], "u1"),
             "setting": column(points.setting[rows], "u4" if len(points.settings) > STEPS else "u2"),
             "x": column(np.rint(points.sparsity[rows].clip(0, 1) * STEPS), "u2"),
             "y": column(np.rint(points.recall[rows].clip(0, 1) * STEPS), "u2"),
         }
+
+    def _thinned(self) -> Ints:
+        """Of each line the first point in every step of sparsity: the one of the highest recall.
+
+        What the page says of any whole step, as its slider asks for, stays exact.
+        """
+        step = np.floor(self.points.sparsity[self.rows] * THINNED + 1e-9).astype(np.int64)
+        return np.flatnonzero(np.diff(self._lines * (THINNED + 1) + step, prepend=-1))
+
+    @cached_property
+    def _lines(self) -> Ints:
+        """A number for the head and series of each row, in whose order they are."""
+        return self.points.head[self.rows] * len(self.series) + self.which
 
 
 def recall_cloud(points: Points, series: Sequence[Series] | None = None) -> Cloud:

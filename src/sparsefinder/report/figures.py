@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ LOOK: Any = {
     "lines.linewidth": 1.2,
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
+    # A dollar sign in a token begins no formula.
+    "text.parse_math": False,
     # Letters as letters, so that a figure can be searched.
     "pdf.fonttype": 42,
 }
@@ -49,12 +52,15 @@ LOOK: Any = {
 
 def write_figures(content: Content, folder: Path) -> None:
     """Write every figure that the run has the numbers for."""
-    with matplotlib.rc_context(LOOK):
+    with matplotlib.rc_context(LOOK), warnings.catch_warnings():
+        # A token in a script that the font lacks is a box in print; the page has it.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         for name, figure_of in FIGURES.items():
             figure = figure_of(content)
             if figure is not None:
-                # The layout is the costly part, and the same for both files.
-                figure.draw_without_rendering()
-                figure.set_layout_engine("none")
+                if figure.get_layout_engine() is not None:
+                    # The costly part, and the same for both files.
+                    figure.draw_without_rendering()
+                    figure.set_layout_engine("none")
                 for kind in ("pdf", "png"):
                     figure.savefig(folder / f"{name}.{kind}", dpi=200)

@@ -19,8 +19,15 @@ def heads_figure(content: Content) -> Figure | None:
         return None
     found = content.heads[-1]
     rows, columns = _shape(found)
-    width = min(7.2, 1.5 * len(columns) + 1)
-    figure = Figure(figsize=(width, 0.85 * width / len(columns) * len(rows) + 0.9), layout="constrained")
+    width = min(7.2, 1.5 * len(columns) + 1.5)
+    across = min(4, max(1, int(width // 1.7)))
+    above = 0.17 * -(-len(found.series) // across) + 0.4
+    height = 0.85 * width / len(columns) * len(rows) + above + 0.5
+    # Margins in inches: a layout that finds them by itself takes a minute for as many panels as a large model has.
+    figure = Figure(figsize=(width, height))
+    figure.subplots_adjust(
+        left=0.65 / width, right=1 - 0.05 / width, top=1 - above / height, bottom=0.5 / height, wspace=0.15, hspace=0.15
+    )
     axes = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
     gold = points.gold_by_head
     for place, (kind, layer, head) in enumerate(points.heads):
@@ -40,9 +47,9 @@ def heads_figure(content: Content) -> Figure | None:
     for column, head in enumerate(columns):
         axes[0, column].set_title(f"head {head}", fontsize=7)
     window = "" if found.window is None else f" (window {found.window})"
-    figure.supxlabel(f"Sparsity{window}", fontsize=8)
-    figure.supylabel("Recall", fontsize=8)
-    figure.legend(handles=legend_entries(list(found.series))[:-1], loc="outside upper center", ncols=4, fontsize=7)
+    figure.supxlabel(f"Sparsity{window}", fontsize=8, y=0.08 / height, va="bottom")
+    figure.supylabel("Recall", fontsize=8, x=0.05 / width, ha="left")
+    figure.legend(handles=legend_entries(list(found.series))[:-1], loc="upper center", ncols=across, fontsize=7)
     return figure
 
 

@@ -57,7 +57,6 @@ def _matrix(axes: Axes, values: Tensor, gold: Tensor, example: Example) -> None:
 
 
 def _plain(token: str) -> str:
-    """A token without marks, as far as the font has its letters; a dollar sign would begin a formula."""
-    short = token.lstrip("Ġ▁").removeprefix("##")
-    letters = "".join(letter if letter.isprintable() and ord(letter) < 0x2000 else "·" for letter in short[:12])
-    return letters.replace("$", r"\$")
+    """A token without marks of its tokenizer, and without letters that have no shape."""
+    short = token.lstrip("Ġ▁").removeprefix("##")[:12]
+    return "".join(letter if letter.isprintable() else "·" for letter in short)

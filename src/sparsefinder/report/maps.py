@@ -25,18 +25,15 @@ from .examples import Example, sample_of
 
 __all__ = ["attention_maps", "weights_of"]
 
-# Letters of base64 that maps may take: a page has to stay under 15 MB.
-BUDGET = 11_000_000
-
 
 def attention_maps(
     traces: Traces,
     examples: Sequence[Example],
     finders: Mapping[str, Mapping[Site, Finder]],
     sentences: int,
-    budget: int = BUDGET,
+    budget: int,
 ) -> dict[str, Any]:
-    """The maps of the first sentences, as the page takes them."""
+    """The maps of the first sentences, as the page takes them, in at most `budget` letters of base64."""
     sequences = list(dict.fromkeys(example.sequence for example in examples))[:sentences]
     shown, left_out, left = [], [], budget
     for sequence in sequences:
@@ -94,12 +91,14 @@ class _Sentence:
             hits = (predicted & wanted).sum((-1, -2))
             counts = wanted.sum((-1, -2))
             recall = torch.where(counts > 0, hits / counts.clamp(min=1), 1.0)
+            # From the matrix, which is at hand: listing the pairs would take several times as long.
+            sparsity = 1 - predicted.sum((-1, -2)) / graph.grid.degrees().sum().clamp(min=1)
             bits = np.packbits(predicted.numpy().reshape(-1), bitorder="little").tobytes()
             yield (
                 place,
                 {
                     "recall": [round(one, 4) for one in recall.tolist()],
-                    "sparsity": [round(one, 4) for one in graph.sparsity()[0].tolist()],
+                    "sparsity": [round(one, 4) for one in sparsity.tolist()],
                     "data": deflated(_lists(weights_of(sample, graph)) + bits),
                 },
             )

@@ -16,6 +16,8 @@ from .verdict import RECALLS, Line, methods_table, verdict
 
 __all__ = ["page"]
 
+# Letters of data at most: a page stays under 15 MB. Maps get what the rest leaves.
+MOST = 13_000_000
 # In this order: each may use what those before it define.
 SCRIPTS = (
     "data.js", "elements.js", "markers.js", "legend.js", "chart.js", "overview.js", "pareto.js", "heads.js",
@@ -64,8 +66,6 @@ def _data(content: Content) -> dict[str, Any]:
         }
     if content.scores is not None:
         data["scores"] = content.scores.to_page()
-    if content.traces is not None and content.examples and recipe.report.sentences:
-        data["maps"] = attention_maps(content.traces, content.examples, content.finders, recipe.report.sentences)
     clusters = content.clusters
     data["clusters"] = (
         {"why": clusters} if isinstance(clusters, str) else {"found": [one.to_page() for one in clusters]}
@@ -75,6 +75,9 @@ def _data(content: Content) -> dict[str, Any]:
         data["timing"] = content.timing.to_page()
         for method in (*data["timing"]["methods"], *data["timing"]["lines"]):
             method["style"] = _style(method["method"], 0)
+    if content.traces is not None and content.examples and recipe.report.sentences:
+        left = MOST - len(safe_json(data))
+        data["maps"] = attention_maps(content.traces, content.examples, content.finders, recipe.report.sentences, left)
     return data
 
 

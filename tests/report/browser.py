@@ -1,0 +1,46 @@
+"""A real browser for the tests of the page: Debian's chromium, or the one that playwright brought."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+HOW = "no browser to test the page in: `make browser` installs chromium, `playwright install chromium` does as well"
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A running browser; where there is none, the test is skipped and says how to get one."""
+    with sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+        found = next(filter(None, map(shutil.which, NAMES)), None) or (own if Path(own).exists() else None)
+        if found is None:
+            pytest.skip(HOW)
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+@contextmanager
+def opened(running: Browser, path: Path, width: int = 1280) -> Iterator[Page]:
+    """The page at a width; afterwards, it must have said nothing on the console and asked the network for nothing."""
+    page = running.new_page(viewport={"width": width, "height": 900})
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready]", state="attached")
+    yield page
+    assert said == []
+    assert asked == [path.as_uri()]
+    page.close()
