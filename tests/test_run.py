@@ -12,8 +12,8 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from sparsefinder import InputError
-from sparsefinder.folder import DiskError, RunFolder
+from sparsefinder import InputError, SparsefinderError
+from sparsefinder.folder import RunFolder
 from sparsefinder.recipe import load_recipe
 from sparsefinder.run import run
 
@@ -175,7 +175,7 @@ def test_a_full_disk_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.Mon
     with monkeypatch.context() as patched:
         patched.setattr("safetensors.torch.serialize_file", full)
         patched.setattr("sparsefinder.fitted.save_file", full)
-        with pytest.raises(DiskError, match="No space left.*intact"):
+        with pytest.raises(SparsefinderError, match="No space left.*intact"):
             run(recipe, tmp_path, "fit", say=lambda line: None)
     said: list[str] = []
     run(recipe, tmp_path, "sweep", say=said.append)
