@@ -93,9 +93,12 @@ class MaskedLMTask:
     def tokens(self, teacher: Path, sequence: Inputs, kind: str) -> Tokens:
         if kind != "encoder":
             raise InputError("kind", repr(kind), "'encoder': masked language modelling has no decoder")
-        tokenizer, ids = self._tokenizer_of(teacher), list(sequence["input_ids"])
-        words = tokenizer.convert_ids_to_tokens(ids)
-        return Tokens(words, words, text_of(tokenizer, ids))
+        tokenizer, seen = self._tokenizer_of(teacher), list(sequence["input_ids"])
+        words = tokenizer.convert_ids_to_tokens(seen)
+        # The tokens are what the model saw, the text is what was written.
+        answers = sequence.get("labels", [IGNORED] * len(seen))
+        written = [one if answer == IGNORED else answer for one, answer in zip(seen, answers, strict=True)]
+        return Tokens(words, words, text_of(tokenizer, written))
 
     def evaluate(
         self,
