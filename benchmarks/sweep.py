@@ -1,6 +1,6 @@
 """How long the sweep of sparsity and recall takes: a slice of the paper's grid for masked LM, and the whole from it.
 
-    python benchmarks/sweep.py                        # random queries and keys, about 2 % of pairs gold
+    python benchmarks/sweep.py                        # random queries and keys, 1.6 % of pairs gold
     python benchmarks/sweep.py --traces RUN/traces/valid
 
 The grid is that of the appendix (22 windows, every method and setting); the whole is 12 layers × 12 heads on 100
@@ -153,7 +153,7 @@ def _recipe(sequences: int, processes: int) -> Recipe:
 
 
 def _write(path: Path, layers: int, sequences: int) -> None:
-    """Random queries and keys, of a size that makes about 2 % of the pairs gold."""
+    """Random queries and keys, of a size that makes 1.6 % of the pairs gold."""
     generator = torch.Generator().manual_seed(0)
     with TraceWriter(path) as writer:
         for layer in range(layers):
