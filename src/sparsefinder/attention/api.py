@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Literal, overload
@@ -83,7 +84,8 @@ def attention(
             _check_graph(graph, call)
         call = replace(call, exact=True, first=None if graph is None else graph.within(layout))
     implementation = _choose(backend, call)
-    out: Tensor = implementation.run(call).to(q.dtype)
+    out: Tensor = implementation.run(call)
+    out = out if out.dtype == q.dtype else out.to(q.dtype)
     if not return_weights:
         return out
     with torch.no_grad():
@@ -95,6 +97,7 @@ def backends() -> dict[str, str]:
     return {name: (_module(name).__doc__ or "").strip().splitlines()[0] for name in BACKENDS}
 
 
+@cache
 def _module(name: str) -> ModuleType:
     return import_module(BACKENDS[name], __package__)
 

@@ -8,18 +8,20 @@ kernels that use no vector instructions, for tests and for the suspicious.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.utils import dlpack
 
 from ..errors import InputError
 from ..graph import Graph
@@ -33,12 +35,16 @@ except ImportError:
 
 __all__ = ["Counted", "counting", "refusal", "run", "weights"]
 
+# A capsule from here reaches the kernels in a tenth of the time that a tensor's own `__dlpack__` takes.
+_capsule: Callable[[Tensor], Any] = dlpack.to_dlpack  # type: ignore[attr-defined]
+
 LANES = 8
 # Keys and places in a row are counted in 32 bits.
 MOST_KEYS = 1 << 30
 # Where fewer keys are to be ruled out, or for fewer queries, looking at all of them is as fast.
 LEAST_SCREENED = 1024
 FEW_QUERIES = 8
+EVERYTHING = Band(None, None)
 
 
 class Counted:
@@ -89,14 +95,16 @@ def refusal(call: Call) -> str | None:
 
 
 def run(call: Call) -> Float[Tensor, "batch heads n e"]:
-    alpha = call.alpha if isinstance(call.alpha, Tensor) else torch.tensor([call.alpha], dtype=torch.float64)
-    out: Tensor = _Attention.apply(call.q, call.k, call.v, alpha, _Setting.of(call))
-    return out
+    setting, tensors = _Setting.of(call), (call.q, call.k, call.v, call.alpha)
+    # A decoding step takes microseconds: what only gradients need is left out where there are none.
+    if torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in tensors):
+        out: Tensor = _Attention.apply(*tensors, setting)
+        return out
+    return setting.forward(*tensors, save=False)[0]
 
 
 def weights(call: Call) -> Float[Tensor, "batch heads n m"]:
-    setting = _Setting.of(call)
-    _, support = setting.forward(call.q, call.k, call.v, torch.as_tensor(call.alpha, dtype=torch.float64), save=True)
+    _, support = _Setting.of(call).forward(call.q, call.k, call.v, call.alpha, save=True)
     total = support.total()
     rows, keys, values = torch.empty(total, dtype=torch.long), torch.empty(total, dtype=torch.long), torch.empty(total)
     support.write(rows, keys, values)
@@ -126,63 +134,63 @@ class _Setting:
         offsets = offset if isinstance(offset, Tensor) else torch.full((batch,), offset) if offset else None
         plain = os.environ.get("SPARSEFINDER_KERNEL") == "plain"
         screened = call.exact and call.grid.m >= LEAST_SCREENED and call.grid.n * call.groups > FEW_QUERIES
-        graph = (call.first or Graph(call.grid)) if screened else call.pairs
+        graph = call.first if screened else call.graph
+        pieces = [] if screened else [_piece(EVERYTHING)]
+        pieces = pieces if graph is None else _pieces(graph)
         return _Setting(
             _native, call.scale, layout.causal, _numbers(offsets), _numbers(layout.key_lengths),
-            _numbers(layout.query_lengths), _pieces(graph), screened, plain,
+            _numbers(layout.query_lengths), pieces, screened, plain,
         )  # fmt: skip
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, alpha: Tensor, save: bool) -> tuple[Tensor, Any]:
-        width = v.shape[-1]
-        q, k, v = (_prepared(x) for x in (q, k, v))
-        out = torch.empty(*q.shape[:3], v.shape[-1])
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, save: bool) -> tuple[Tensor, Any]:
+        batch, heads, n, _ = q.shape
+        width, dtype = v.shape[-1], q.dtype
+        q, k, v = _prepared(q), _prepared(k), _prepared(v)
+        out = torch.empty((batch, heads, n, v.shape[-1]), dtype=torch.float32)
         counter = _counter.get()
-        counted = None if counter is None else counter.start(q.shape[0], q.shape[1])
         support, infinite = self.native.forward(
-            q, k, v, out, _alphas(alpha, q), self.scale, self.causal, self.query_offset, self.key_lengths,
-            self.query_lengths, self.pieces, self.screened, torch.get_num_threads(), self.plain, save, counted,
+            _capsule(q), _capsule(k), _capsule(v), _capsule(out), _alphas(alpha, heads), self.scale, self.causal,
+            self.query_offset, self.key_lengths, self.query_lengths, self.pieces, self.screened,
+            torch.get_num_threads(), self.plain, save, None if counter is None else counter.start(batch, heads),
         )  # fmt: skip
         if infinite:
             raise InputError("scores", "NaN or infinity among them", "queries and keys whose products are finite")
-        return out[..., :width], support
+        return _cut(out, width, dtype), support
 
     def backward(
-        self, q: Tensor, k: Tensor, v: Tensor, alpha: Tensor, grad: Tensor, support: Any, wants_alpha: bool
+        self, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, grad: Tensor, support: Any, wants_alpha: bool
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        depth, width = q.shape[-1], v.shape[-1]
+        depth, width, heads, dtype = q.shape[-1], v.shape[-1], q.shape[1], q.dtype
         q, k, v, grad = (_prepared(x) for x in (q, k, v, grad))
-        grads = [torch.empty(x.shape) for x in (q, k, v)]
-        grad_alpha = torch.zeros(q.shape[1], dtype=torch.float64) if wants_alpha else None
+        grads = [torch.empty(x.shape, dtype=torch.float32) for x in (q, k, v)]
+        grad_alpha = torch.zeros(heads, dtype=torch.float64) if wants_alpha else None
         self.native.backward(
-            q, k, v, grad, *grads, _alphas(alpha, q), self.scale, grad_alpha, support, torch.get_num_threads(),
-            self.plain,
+            *(_capsule(x) for x in (q, k, v, grad, *grads)), _alphas(alpha, heads), self.scale, grad_alpha, support,
+            torch.get_num_threads(), self.plain,
         )  # fmt: skip
-        return grads[0][..., :depth], grads[1][..., :depth], grads[2][..., :width], grad_alpha
+        grad_q, grad_k, grad_v = (_cut(x, size, dtype) for x, size in zip(grads, (depth, depth, width), strict=True))
+        return grad_q, grad_k, grad_v, grad_alpha
 
 
 class _Attention(torch.autograd.Function):
     """Saves the inputs and the support, which is a small part of n × m."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, alpha: Tensor, setting: _Setting) -> Tensor:
-        save = any(ctx.needs_input_grad)
-        out, support = setting.forward(q, k, v, alpha, save)
-        if save:
-            ctx.save_for_backward(q, k, v, alpha)
-            ctx.setting, ctx.support = setting, support
-        return out.to(q.dtype)
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, setting: _Setting) -> Tensor:
+        out, support = setting.forward(q, k, v, alpha, save=True)
+        ctx.save_for_backward(q, k, v, *([alpha] if isinstance(alpha, Tensor) else []))
+        ctx.setting, ctx.support, ctx.alpha = setting, support, None if isinstance(alpha, Tensor) else alpha
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, alpha = ctx.saved_tensors
+        q, k, v, *alphas = ctx.saved_tensors
+        alpha = alphas[0] if alphas else ctx.alpha
         grad_q, grad_k, grad_v, grad_alpha = ctx.setting.backward(
             q, k, v, alpha, grads[0], ctx.support, ctx.needs_input_grad[3]
         )
-        return (
-            grad_q.to(q.dtype), grad_k.to(q.dtype), grad_v.to(q.dtype),
-            None if grad_alpha is None else grad_alpha.to(alpha.dtype), None,
-        )  # fmt: skip
+        return grad_q, grad_k, grad_v, None if grad_alpha is None else grad_alpha.to(alpha.dtype), None
 
 
 def _pieces(graph: Graph) -> list[Any]:
@@ -194,7 +202,17 @@ def _pieces(graph: Graph) -> list[Any]:
     return [_piece(piece) for piece in pieces]
 
 
+# Pieces do not change, so that they are turned into the kernels' terms once.
+_known: WeakKeyDictionary[Piece, Any] = WeakKeyDictionary()
+
+
 def _piece(piece: Piece) -> Any:
+    if piece not in _known:
+        _known[piece] = _turned(piece)
+    return _known[piece]
+
+
+def _turned(piece: Piece) -> Any:
     native: Any = _native
     match piece:
         case Band():
@@ -219,15 +237,23 @@ def _numbers(numbers: Tensor | None) -> Tensor | None:
     return None if numbers is None else _whole(numbers)
 
 
-def _alphas(alpha: Tensor, q: Tensor) -> Tensor:
-    """One alpha a head, in the kernels' type."""
-    return alpha.detach().to(torch.float64).reshape(-1).expand(q.shape[1]).contiguous()
+def _alphas(alpha: float | Tensor, heads: int) -> list[float]:
+    """One alpha a head."""
+    return alpha.tolist() if isinstance(alpha, Tensor) else [alpha] * heads
 
 
 def _prepared(x: Tensor) -> Tensor:
     """Vectors of float32, each contiguous, padded with zeros to a multiple of 8: zeros change no product."""
-    x = x.detach().to(torch.float32)
-    missing = -x.shape[-1] % LANES or (LANES if x.shape[-1] == 0 else 0)
-    if missing:
-        return torch.nn.functional.pad(x, (0, missing))
-    return x if x.stride(-1) == 1 and all(step >= 0 for step in x.stride()) else x.contiguous()
+    x = x.detach()
+    if x.dtype != torch.float32:
+        x = x.to(torch.float32)
+    size = x.shape[-1]
+    if size == 0 or size % LANES:
+        return torch.nn.functional.pad(x, (0, -size % LANES or LANES))
+    return x if x.is_contiguous() or (x.stride(-1) == 1 and min(x.stride()) >= 0) else x.contiguous()
+
+
+def _cut(x: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    """What the caller gets: without the padding, in the type that came in."""
+    x = x if x.shape[-1] == size else x[..., :size]
+    return x if x.dtype == dtype else x.to(dtype)

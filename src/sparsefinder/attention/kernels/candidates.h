@@ -9,6 +9,7 @@ namespace sparsefinder::KERNEL_NAMESPACE {
 constexpr int kSlack = 64;  // entries that may be written past a row's last candidate
 // A row's bound is improved, and what it rules out dropped, when its candidates have doubled and grown by this many.
 constexpr int kRefresh = 48;
+constexpr int kMarked = 16;  // scores that one number of marks is about
 
 struct Candidates {
   float* values;
@@ -36,51 +37,73 @@ inline int keep_above(float* values, int* keys, int count, float threshold) {
   return kept;
 }
 
-// Append the scores above the bound, whose keys are numbered from `key` on. `length` is a multiple of 8.
-KERNEL_INLINE void append_above(Candidates& row, const float* scores, int length, int key) {
+// Which keys the scores in columns are of: those that a list names, or the columns themselves. Two types instead of a
+// question that would be asked for every score.
+struct Listed {
+  const int* ids;
+  KERNEL_INLINE int one(int column) const { return ids[column]; }
+  KERNEL_INLINE Ints eight(int column) const { return load(ids + column); }
+};
+struct InPlace {
+  KERNEL_INLINE int one(int column) const { return column; }
+  KERNEL_INLINE Ints eight(int column) const { return counting_from(column); }
+};
+
+// Append the scores above the bound, which are of the columns from `column` on. `length` is a multiple of 8.
+template <class Names>
+KERNEL_INLINE void append_above(Candidates& row, const float* scores, int length, int column, Names names) {
   const Floats bound = spread(row.bound);
-  int count = row.count;
+  float* values = row.values + row.count;
+  int* keys = row.keys + row.count;
+  int64_t added = 0;
   for (int j = 0; j < length; j += kLanes) {
     const Floats score = load(scores + j);
     const unsigned mask = bits_above(score, bound);
-    store(row.values + count, to_front(score, mask));
-    store(row.keys + count, to_front(counting_from(key + j), mask));
-    count += __builtin_popcount(mask);
+    store(values + added, to_front(score, mask));
+    store(keys + added, to_front(names.eight(column + j), mask));
+    added += __builtin_popcount(mask);
   }
-  row.count = count;
+  row.count += static_cast<int>(added);
 }
 
-// Append the marked scores. Marks are few by now: mostly none or one in 64 scores, taken without a branch.
-KERNEL_INLINE void append_marked(Candidates& row, const float* scores, const uint16_t* marks, int length, int key) {
-  int count = row.count, j = 0;
-  for (; j + 64 <= length; j += 64) {
-    uint64_t word;
-    std::memcpy(&word, marks + j / 16, sizeof word);
-    const int number = __builtin_popcountll(word);
-    if (__builtin_expect(number > 3, 0)) {
-      for (; word; word &= word - 1) {
-        const int bit = __builtin_ctzll(word);
-        row.values[count] = scores[j + bit];
-        row.keys[count++] = key + j + bit;
-      }
-      continue;
-    }
-#pragma GCC unroll 3
-    for (int u = 0; u < 3; ++u) {
-      const int bit = __builtin_ctzll(word | uint64_t{1} << 63);
-      row.values[count + u] = scores[j + bit];
-      row.keys[count + u] = key + j + bit;
-      word &= word - 1;
-    }
-    count += number;
+// Append up to `Most` marked ones of 64 scores without a branch: how many they are cannot be foreseen.
+template <int Most, class Names>
+KERNEL_INLINE void append_few(float* values, int* keys, const float* scores, uint64_t word, int column, Names names) {
+#pragma GCC unroll 8
+  for (int u = 0; u < Most; ++u) {
+    const int bit = __builtin_ctzll(word | uint64_t{1} << 63);
+    values[u] = scores[bit];
+    keys[u] = names.one(column + bit);
+    word &= word - 1;
   }
-  for (; j < length; j += 16)
-    for (unsigned word = marks[j / 16]; word; word &= word - 1) {
-      const int bit = __builtin_ctz(word);
-      row.values[count] = scores[j + bit];
-      row.keys[count++] = key + j + bit;
+}
+
+// Append the marked scores. Marks are few by now: mostly none or one in 64 scores.
+template <class Names>
+KERNEL_INLINE void append_marked(Candidates& row, const float* scores, const uint16_t* marks, int length, int column,
+                                 Names names) {
+  float* values = row.values + row.count;
+  int* keys = row.keys + row.count;
+  for (int j = 0; j < length; j += 64) {
+    uint64_t word;
+    std::memcpy(&word, marks + j / kMarked, sizeof word);
+    if (length - j < 64) word &= (uint64_t{1} << (length - j)) - 1;
+    const int number = __builtin_popcountll(word);
+    if (number <= 3) {
+      append_few<3>(values, keys, scores + j, word, column + j, names);
+    } else if (number <= 8) {
+      append_few<8>(values, keys, scores + j, word, column + j, names);
+    } else {
+      for (int place = 0; word; word &= word - 1, ++place) {
+        const int bit = __builtin_ctzll(word);
+        values[place] = scores[j + bit];
+        keys[place] = names.one(column + j + bit);
+      }
     }
-  row.count = count;
+    values += number;
+    keys += number;
+  }
+  row.count = static_cast<int>(values - row.values);
 }
 
 KERNEL_INLINE void raise(Candidates& row, float top) {
@@ -88,9 +111,11 @@ KERNEL_INLINE void raise(Candidates& row, float top) {
   if (bound > row.bound) row.bound = bound;
 }
 
-// Improve the bound if enough candidates came in since the last time.
-KERNEL_INLINE void refresh(Candidates& row, int power, int patience) {
-  if (row.count <= 2 * row.last + patience) return;
+// Whether enough candidates came in since the last time for the bound to be worth improving.
+KERNEL_INLINE bool grown(const Candidates& row) { return row.count > 2 * row.last + kRefresh; }
+
+// Improve the bound, and drop what it rules out.
+KERNEL_INLINE void refresh(Candidates& row, int power) {
   pad(row.values, row.count);
   if (power) {
     const float bound = improved(row.values, row.count, row.bound, power);
@@ -98,6 +123,33 @@ KERNEL_INLINE void refresh(Candidates& row, int power, int patience) {
   }
   row.count = keep_above(row.values, row.keys, row.count, row.bound);
   row.last = row.count;
+}
+
+// The same for as many rows as need it, eight at a time.
+inline void refresh_all(Candidates* const* rows, int number, int power) {
+  if (power != 1 && power != 2) {
+    for (int r = 0; r < number; ++r) refresh(*rows[r], power);
+    return;
+  }
+  for (int start = 0; start < number; start += 8) {
+    const int together = number - start < 8 ? number - start : 8;
+    const float* values[8];
+    int counts[8];
+    float bounds[8];
+    for (int r = 0; r < together; ++r) {
+      Candidates& row = *rows[start + r];
+      pad(row.values, row.count);
+      values[r] = row.values;
+      counts[r] = row.count;
+      bounds[r] = row.bound;
+    }
+    power == 2 ? improve_eight<2>(values, counts, together, bounds) : improve_eight<1>(values, counts, together, bounds);
+    for (int r = 0; r < together; ++r) {
+      Candidates& row = *rows[start + r];
+      row.bound = bounds[r];
+      row.last = row.count = keep_above(row.values, row.keys, row.count, row.bound);
+    }
+  }
 }
 
 }  // namespace sparsefinder::KERNEL_NAMESPACE

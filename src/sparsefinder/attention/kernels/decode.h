@@ -10,6 +10,8 @@ namespace sparsefinder::KERNEL_NAMESPACE {
 constexpr int64_t kFewQueries = 8;
 // Fewer keys than this are not worth a thread of their own.
 constexpr int64_t kLeastPart = 2048;
+// Keys are asked for this many ahead: the processor by itself stops at the end of a page.
+constexpr int64_t kKeysAhead = 32;
 
 // Whether every query looks at one stretch of keys and so few of them share a key head that packing would not pay.
 inline bool decoding(const Problem& problem) {
@@ -28,24 +30,31 @@ inline Stretch stretch(const Problem& problem, int64_t b, int64_t i) {
   return {low < 0 ? 0 : low, high < seen ? high : seen};
 }
 
+// The products with fewer than eight keys; the last of them stands for those that are missing.
+inline Floats last_dots(const float* query, const float* keys, int count, int64_t apart, int64_t depth) {
+  const float* eight[8];
+  for (int i = 0; i < 8; ++i) eight[i] = keys + (i < count ? i : count - 1) * apart;
+  return dots(query, eight, depth);
+}
+
 // Let `count` queries, scaled, look at the keys first … last - 1, eight at a time.
 template <int Depth>
 bool look_through(const Problem& problem, const float* keys, const float* queries, int count, const Stretch* stretches,
                   int64_t first, int64_t last, const int* powers, Candidates* rows) {
   constexpr int64_t kTogether = 256;
+  const int64_t apart = problem.k.row, depth = Depth ? Depth : problem.depth;
   Floats finite = zeros();
   for (int64_t start = first; start < last; start += kTogether) {
     const int64_t stop = last - start < kTogether ? last : start + kTogether;
     Floats tops[kFewQueries];
     for (int r = 0; r < count; ++r) tops[r] = spread(kNothing);
     for (int64_t j = start; j < stop; j += kLanes) {
-      const float* eight[8];
-      for (int i = 0; i < 8; ++i) {
-        eight[i] = keys + (j + i < stop ? j + i : stop - 1) * problem.k.row;
-        __builtin_prefetch(eight[i] + 16 * problem.k.row);
-      }
+      const float* key = keys + j * apart;
+      for (int i = 0; i < 8; ++i) prefetch(key + (i + kKeysAhead) * apart, depth);
       for (int r = 0; r < count; ++r) {
-        Floats scores = dots(queries + r * problem.depth, eight, Depth ? Depth : problem.depth);
+        const float* query = queries + r * depth;
+        Floats scores = j + kLanes <= stop ? dots_in_order<Depth>(query, key, apart, depth)
+                                           : last_dots(query, key, static_cast<int>(stop - j), apart, depth);
         finite = fused(scores, zeros(), finite);
         const Stretch& seen = stretches[r];
         if (j < seen.low || j + kLanes > seen.high || j + kLanes > stop)
@@ -63,7 +72,7 @@ bool look_through(const Problem& problem, const float* keys, const float* querie
     for (int r = 0; r < count; ++r) {
       const float top = largest(tops[r]);
       if (top > kNothing) raise(rows[r], top);
-      refresh(rows[r], powers[r], kRefresh);
+      if (grown(rows[r])) refresh(rows[r], powers[r]);
     }
   }
   return sum(finite) != 0.0f;
@@ -107,8 +116,7 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
       for (int64_t i = 0; i < n; ++i) {
         Candidates& row = mine[g * n + i];
         row.count = keep_above(row.values, row.keys, row.count, row.bound);
-        row.last = 0;
-        refresh(row, power.whole, 0);
+        refresh(row, power.whole);
       }
       conclude(problem, b, query_head, 0, mine + g * n, nullptr, n, power, transposed);
       if (support) keep(problem, b, query_head, 0, n, mine + g * n, *support, b * problem.heads + query_head);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "candidates.h"
+#include "panels.h"
 #include "problem.h"
 #include "support.h"
 #include "values.h"
@@ -75,6 +76,9 @@ inline void conclude(const Problem& problem, int64_t b, int64_t h, int64_t first
     weigh(eight, number, exponent, transposed);
     for (int r = 0; r < number; ++r) {
       const Candidates& row = *eight[r];
+      // The first values of the next row; within a row they are asked for as it goes.
+      if (r + 1 < number)
+        for (int j = 0; j < kAhead && j < eight[r + 1]->count; ++j) prefetch(v + eight[r + 1]->keys[j] * stride, problem.width);
       weighted_sum(
           row.count, [&](int j) { return v + row.keys[j] * stride; }, [&](int j) { return row.values[j]; },
           problem.width, out + (&row - rows) * problem.width);

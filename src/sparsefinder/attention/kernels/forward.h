@@ -5,17 +5,19 @@
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
+constexpr int kBucketRows = 512;  // queries whose lists stay in the second-level cache while buckets are walked
+constexpr int kMostBucketRows = 16384;
+
 // How many queries a task has: enough to share what is read, few enough for their candidates to stay in the cache.
 inline int64_t task_rows(const Problem& problem, const Plan& plan) {
   int64_t rows = kDenseRows;
   for (const PiecePlan& planned : plan.pieces) {
     const Piece& piece = *planned.piece;
     if (piece.kind == Kind::buckets) {
-      if (plan.pieces.size() > 1 || piece.query_slots != 1 || planned.tables.empty()) return kBucketRows;
-      // Queries that are done with their bucket: as many as fill groups, as long as every thread has tasks.
-      const int64_t filling = static_cast<int64_t>(planned.tables[0].count()) * kDenseRows;
-      const int64_t shared = problem.batch * problem.heads * problem.n / (2 * problem.threads);
-      return std::clamp<int64_t>(filling < shared ? filling : shared, kBucketRows, kMostBucketRows);
+      if (!plan.one_bucket()) return kBucketRows;
+      // Queries that are done with their bucket: the more the better, as long as every thread has tasks.
+      const int64_t shared = problem.batch * problem.heads * problem.n / (4 * problem.threads);
+      return std::clamp<int64_t>(shared, kBucketRows, kMostBucketRows);
     }
     if (piece.kind == Kind::blocks && piece.query_size >= kLeastBlock && piece.query_size <= kGroupRows)
       rows = kGroupRows / piece.query_size * piece.query_size;
@@ -26,9 +28,10 @@ inline int64_t task_rows(const Problem& problem, const Plan& plan) {
 template <int Depth>
 void run_forward(const Problem& problem, Support* support, Report& report) {
   const Plan plan(problem);
-  const Packed packed(problem, plan);
   const int64_t rows = task_rows(problem, plan), per_head = (problem.n + rows - 1) / rows;
   const int64_t heads = problem.batch * problem.heads;
+  // A task that has all queries of a head is the only one that needs their buckets' keys.
+  const Packed packed(problem, plan, !(plan.one_bucket() && rows >= problem.n));
   if (support) {
     support->rows.resize(heads * problem.n);
     support->chunks.resize(heads * per_head);
@@ -41,8 +44,8 @@ void run_forward(const Problem& problem, Support* support, Report& report) {
     // Under a causal mask the last queries have the most to do: they go first.
     const int64_t head = task / per_head, first = (per_head - 1 - task % per_head) * rows;
     const int64_t size = problem.n - first < rows ? problem.n - first : rows;
-    Task<Depth> work(problem, plan, packed, head / problem.heads, head % problem.heads, first, size);
-    work.run(support, task, pays + head);
+    Task<Depth> work(problem, plan, packed, head / problem.heads, head % problem.heads, first, size, support);
+    work.run(task, pays + head);
     if (problem.computed) __atomic_fetch_add(problem.computed + head, work.computed(), __ATOMIC_RELAXED);
     if (work.infinite()) infinite = true;
   });

@@ -21,7 +21,7 @@ namespace {
 using Input = nb::ndarray<const float, nb::ndim<4>, nb::device::cpu>;
 using Output = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Alphas = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Alphas = std::vector<double>;
 
 Vectors vectors(const Input& array) {
   return {array.data(), array.stride(0), array.stride(1), array.stride(2)};

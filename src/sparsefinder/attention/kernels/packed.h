@@ -19,16 +19,35 @@ inline bool by_panels(const Piece& piece) {
   return piece.kind != Kind::blocks || (piece.query_size >= kLeastBlock && piece.key_size >= kLeastBlock);
 }
 
+// Pack the keys of a list, as far as they are within the sequence. Returns NaN if a number was not finite, else zero.
+inline float pack_list(const Problem& problem, int64_t b, int64_t h, const Lists& lists, int list, float* dst) {
+  const int64_t within = problem.keys_of(b), head = problem.key_head(h);
+  const int* keys = lists.keys.data() + lists.begins[list];
+  int size = lists.size(list);
+  while (size > 0 && keys[size - 1] >= within) --size;
+  float finite = 0.0f;
+  for (int j = 0; j < size; j += kPanel) {
+    const int next = size < j + 2 * kPanel ? size : j + 2 * kPanel;
+    for (int i = j + kPanel; i < next; ++i) prefetch(problem.k.at(b, head, keys[i]), problem.depth);
+    finite += pack_panel([&](int i) { return problem.k.at(b, head, keys[j + i]); }, size - j < kPanel ? size - j : kPanel,
+                         problem.depth, dst + j * problem.depth);
+  }
+  return finite;
+}
+
 // All keys in panels: by position, and by list for the pieces that have lists.
 class Packed {
  public:
-  Packed(const Problem& problem, const Plan& plan);
+  // Without `lists_too`, those who need a list pack it themselves.
+  Packed(const Problem& problem, const Plan& plan, bool lists_too);
   const float* by_position(int64_t b, int64_t h) const {
     return shared_->data() + (b * problem_.key_heads + problem_.key_head(h)) * position_stride_;
   }
-  const float* by_list(size_t piece, int64_t b, int64_t h) const {
-    return shared_->data() + list_places_[(piece * problem_.batch + b) * problem_.heads + h];
+  const float* by_list(size_t piece, int64_t b, int64_t h, int list) const {
+    return shared_->data() + list_places_[(piece * problem_.batch + b) * problem_.heads + h] +
+           plan_.pieces[piece].lists(b, h).packed_begins[list] * problem_.depth;
   }
+  bool lists_too() const { return lists_too_; }
   // The same keys rounded for the screen.
   const uint8_t* screen(int64_t b, int64_t h) const {
     const int64_t head = b * problem_.key_heads + problem_.key_head(h);
@@ -48,6 +67,8 @@ class Packed {
 
  private:
   const Problem& problem_;
+  const Plan& plan_;
+  bool lists_too_;
   int64_t position_stride_ = 0;
   int64_t* list_places_ = nullptr;
   int64_t screen_place_ = 0, screen_stride_ = 0;  // in floats, in bytes
@@ -80,7 +101,8 @@ inline void Packed::round_keys() {
   });
 }
 
-inline Packed::Packed(const Problem& problem, const Plan& plan) : problem_(problem) {
+inline Packed::Packed(const Problem& problem, const Plan& plan, bool lists_too)
+    : problem_(problem), plan_(plan), lists_too_(lists_too) {
   const int64_t heads = problem.batch * problem.heads;
   const int64_t depth = problem.depth, panels = (problem.m + kPanel - 1) / kPanel;
   bool positions = problem.screened;
@@ -92,7 +114,7 @@ inline Packed::Packed(const Problem& problem, const Plan& plan) : problem_(probl
   for (size_t piece = 0; piece < plan.pieces.size(); ++piece)
     for (int64_t head = 0; head < heads; ++head) {
       list_places_[piece * heads + head] = total;
-      if (!plan.pieces[piece].tables.empty())
+      if (!plan.pieces[piece].tables.empty() && lists_too)
         total += plan.pieces[piece].lists(head / problem.heads, head % problem.heads).packed_begins.back() * depth;
     }
   if (problem.screened) {
@@ -118,22 +140,14 @@ inline Packed::Packed(const Problem& problem, const Plan& plan) : problem_(probl
     if (finite != 0.0f) infinite_ = true;
   });
   for (size_t piece = 0; piece < plan.pieces.size(); ++piece) {
-    if (plan.pieces[piece].tables.empty()) continue;
+    if (plan.pieces[piece].tables.empty() || !lists_too) continue;
     parallel(problem.threads, heads, [&](int64_t head) {
       const int64_t b = head / problem.heads, h = head % problem.heads;
       const Lists& lists = plan.pieces[piece].lists(b, h);
-      const int64_t keys = problem.keys_of(b);
       float finite = 0.0f;
-      for (int list = 0; list < lists.count(); ++list) {
-        const int* members = lists.keys.data() + lists.begins[list];
-        float* dst = shared_->data() + list_places_[piece * heads + head] + lists.packed_begins[list] * depth;
-        for (int j = 0; j < lists.size(list) && members[j] < keys; j += kPanel) {
-          int count = lists.size(list) - j < kPanel ? lists.size(list) - j : kPanel;
-          while (members[j + count - 1] >= keys) --count;
-          finite += pack_panel([&](int i) { return problem.k.at(b, problem.key_head(h), members[j + i]); }, count,
-                               depth, dst + j * depth);
-        }
-      }
+      for (int list = 0; list < lists.count(); ++list)
+        finite += pack_list(problem, b, h, lists, list,
+                            shared_->data() + list_places_[piece * heads + head] + lists.packed_begins[list] * depth);
       if (finite != 0.0f) infinite_ = true;
     });
   }

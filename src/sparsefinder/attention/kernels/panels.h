@@ -26,6 +26,12 @@ KERNEL_INLINE float pack_panel(const Key& key, int count, int64_t depth, float* 
   return sum(finite);
 }
 
+// Ask for a vector that is read soon.
+KERNEL_INLINE void prefetch(const float* vector, int64_t depth) {
+  constexpr int64_t kLine = 16;  // floats in a line of the cache
+  for (int64_t d = 0; d < depth; d += kLine) __builtin_prefetch(vector + d);
+}
+
 // A query times a factor. Returns NaN if a number was not finite, else zero.
 KERNEL_INLINE float scale_query(const float* query, int64_t depth, float factor, float* dst) {
   const Floats factors = spread(factor);
@@ -48,6 +54,21 @@ KERNEL_INLINE Floats dots(const float* query, const float* const keys[8], int64_
     const Floats part = load(query + d);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) products[i] = fused(part, load(keys[i] + d), products[i]);
+  }
+  return sums(products);
+}
+
+// The same for eight keys that follow each other: read in the order in which they lie, so that they are fetched ahead.
+template <int Depth>
+KERNEL_INLINE Floats dots_in_order(const float* query, const float* keys, int64_t apart, int64_t depth) {
+  Floats products[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    const float* key = keys + i * apart;
+    products[i] = load(query) * load(key);
+#pragma GCC unroll 16
+    for (int64_t d = kLanes; d < (Depth ? Depth : depth); d += kLanes)
+      products[i] = fused(load(query + d), load(key + d), products[i]);
   }
   return sums(products);
 }

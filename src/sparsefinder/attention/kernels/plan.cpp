@@ -14,6 +14,7 @@ void finish_lists(Lists& lists) {
     place += (lists.size(list) + 15) / 16 * 16;
   }
   lists.packed_begins.back() = place;
+  lists.keys.resize(lists.begins.back() + 64);
 }
 
 Lists column_list(const uint8_t* chosen, int64_t m) {
@@ -120,7 +121,7 @@ int64_t Plan::most_keys(int64_t b, int64_t h, int64_t i) const {
         most += std::clamp<int64_t>(piece.upper - piece.lower + 1, 0, problem.m);
         break;
       case Kind::columns:
-        most += static_cast<int64_t>(plan.lists(b, h).keys.size());
+        most += plan.lists(b, h).begins.back();
         break;
       case Kind::rows:
         most += piece.chosen[piece.table(b, h) * problem.n + i] ? problem.m : 0;

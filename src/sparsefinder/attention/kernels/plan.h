@@ -10,7 +10,7 @@
 namespace sparsefinder {
 
 // Lists of keys of one head, one after the other, the keys of each in ascending order. Packed, every list begins at a
-// multiple of 16, so that it fills whole panels.
+// multiple of 16, so that it fills whole panels. 64 numbers past the last key can be read.
 struct Lists {
   std::vector<int> begins, keys, packed_begins;
   int count() const { return static_cast<int>(begins.size()) - 1; }
@@ -44,6 +44,11 @@ class Plan {
   }
   // Whether `bucket` is the first of the query's buckets that the key is in too: only there the pair is taken.
   bool first_shared(const Piece& piece, int64_t b, int64_t h, int64_t i, int64_t j, int64_t bucket) const;
+  // Whether there is nothing but buckets, and every query is in one at the most.
+  bool one_bucket() const {
+    return pieces.size() == 1 && pieces[0].piece->kind == Kind::buckets && pieces[0].piece->query_slots == 1 &&
+           !problem.screened;
+  }
   // At most how many keys the pieces name for a query, repeated ones included.
   int64_t most_keys(int64_t b, int64_t h, int64_t i) const;
 };

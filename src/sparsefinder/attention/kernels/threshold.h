@@ -67,6 +67,34 @@ KERNEL_INLINE float improved(const float* values, int count, float bound, int po
   return next > bound ? next : bound;
 }
 
+// The same for up to eight rows at once, for exponent 1 or 2: two steps each. Horizontal sums, roots and quotients, which one
+// row would wait for, are shared.
+template <int Power>
+void improve_eight(const float* const values[8], const int counts[8], int rows, float bounds[8]) {
+  const Floats zero = zeros();
+  for (int r = rows; r < 8; ++r) bounds[r] = 0.0f;
+  for (int step = 0; step < 2; ++step) {
+    Floats below[8], at[8];
+    for (int r = 0; r < 8; ++r) {
+      Floats low = zero, high = zero;
+      const Floats bound = spread(bounds[r]);
+      for (int j = 0; r < rows && j < counts[r]; j += kLanes) {
+        const Floats difference = load(values[r] + j) - bound;
+        const Floats y = larger(difference, zero);
+        low = low + (Power == 1 ? one_above(difference, zero) : y);
+        high = Power == 2 ? fused(y, y, high) : high + y;
+      }
+      below[r] = low;
+      at[r] = high;
+    }
+    const Floats total = sums(at), bound = load(bounds);
+    const Floats excess = total - (Power == 2 ? root(total) : spread(1.0f));
+    const Floats next = bound + excess / larger(sums(below), spread(1e-30f));
+    const Floats slack = fused(larger(next, zero - next), spread(5e-7f), spread(1e-6f));
+    store(bounds, larger(next - slack, bound));
+  }
+}
+
 constexpr int kTransposed = 256;  // rows with more candidates than this are solved one by one
 
 // τ of up to eight rows at once, for exponent 1 or 2. Values are relative to each row's bound, at which the weights sum to

@@ -5,10 +5,11 @@
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
+constexpr int kAhead = 6;  // vectors are asked for so many before they are needed
+
 // `Count` vectors of 8 columns from `column` on: as many accumulators as there are registers to hold them.
 template <int Count, class At, class Weight>
 KERNEL_INLINE void sum_columns(int entries, const At& at, const Weight& weight, int64_t column, float* out) {
-  constexpr int kAhead = 6;
   Floats total[Count];
 #pragma GCC unroll 8
   for (int c = 0; c < Count; ++c) total[c] = zeros();
