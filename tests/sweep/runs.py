@@ -8,7 +8,7 @@ import torch
 from sparsefinder.folder import RunFolder
 from sparsefinder.layout import Layout
 from sparsefinder.recipe import Recipe
-from sparsefinder.traces import TraceWriter
+from sparsefinder.recording import TraceWriter
 
 from ..synthetic import grouped
 
