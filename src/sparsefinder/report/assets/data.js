@@ -41,7 +41,8 @@ const hiddenSeries = signal(new Set());
 const pointedSeries = signal(null);
 const chosenHead = signal(0);
 
-const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+// A number and its unit stay on one line.
+const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}\u00a0%`;
 
 function settingWords(cloud, place) {
   const { words, own, window, globals } = cloud;

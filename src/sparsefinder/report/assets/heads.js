@@ -87,8 +87,8 @@ function chosenFigure(sets) {
   });
   const view = chart({
     ...options(chosenHead.get()), legend: true,
-    x: { title: SPARSITY_TITLE, range: [0, 1.01], format: (value) => (100 * value).toFixed(0) },
-    y: { title: "recall (% of gold pairs found)", range: [0, 1.03], format: (value) => (100 * value).toFixed(0) },
+    x: { title: SPARSITY_TITLE, range: [set.range[0], 1.01], format: (value) => (100 * value).toFixed(0) },
+    y: { title: "recall (% of gold pairs found)", range: [set.range[1], 1.03], format: (value) => (100 * value).toFixed(0) },
     describe: (line, place) => [
       settingWords(clouds.recall, set.setting[place]), `sparsity ${percent(set.xs[place])} · recall ${percent(set.ys[place])}`,
     ],

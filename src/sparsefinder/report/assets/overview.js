@@ -5,7 +5,7 @@ function showOverview() {
   document.getElementById("description").textContent = visible(data.description);
   const host = section("overview");
   if (data.verdict.length) {
-    host.append(make("ul", { class: "verdict" }, data.verdict.map((sentence) => make("li", {}, sentence))));
+    host.append(make("ul", { class: "verdict" }, data.verdict.map((sentence) => make("li", {}, sentence.replaceAll(" %", "\u00a0%")))));
   } else host.append(note("This run has no points yet: its sweep has not been run."));
   host.append(make("dl", { class: "facts" },
     data.facts.map(({ name, value }) => make("div", {}, make("dt", {}, name), make("dd", {}, visible(value))))));
@@ -16,7 +16,7 @@ function methodsTable() {
   const reached = (one) => (one ? [make("span", {}, percent(one.sparsity)), make("small", {}, one.words)] : "not reached");
   const scored = data.methods.some((line) => line.score);
   const headings = ["Method", "Hypervolume", ...data.recalls.map((recall) => `Sparsity at recall ≥ ${percent(recall, 0)}`)];
-  if (scored) headings.push(`Sparsity within 1 % of the full ${data.score.metric}`);
+  if (scored) headings.push(`Sparsity within 1\u00a0% of the full ${data.score.metric}`);
   headings.push("Settings");
   const rows = data.methods.map((line) => {
     const look = data.series[line.series];
