@@ -79,7 +79,7 @@ def test_hovering_a_point_shows_its_setting(running: Browser, run: Content) -> N
         tip = page.locator("#recall-chart .tip").inner_text()
         assert run.series[1].label in tip
         assert setting.words() in tip
-        assert f"sparsity {100 * run.recall.x[best[0]]:.1f} %" in tip
+        assert f"sparsity {100 * run.recall.x[best[0]]:.1f}\u00a0%" in tip
         page.mouse.move(2, 2)
         assert page.locator("#recall-chart .tip").is_hidden()
 
@@ -135,7 +135,7 @@ def test_a_chosen_head_changes_the_map_and_a_sentence_the_tokens(running: Browse
 def test_heads_are_ranked_by_what_the_page_says_of_them(running: Browser, run: Content) -> None:
     with opened(running, index(run)) as page:
         page.wait_for_selector("#map-weights[data-shown]")
-        recalls = [float(text.split(" ")[0]) for text in page.locator(".ranking strong").all_inner_texts()]
+        recalls = [float(text.split()[0]) for text in page.locator(".ranking strong").all_inner_texts()]
         assert len(recalls) == 3
         assert recalls == sorted(recalls, reverse=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from .charts import HeadFrontiers
 from .content import Content
@@ -28,7 +29,9 @@ def heads_figure(content: Content) -> Figure | None:
     figure.subplots_adjust(
         left=0.65 / width, right=1 - 0.05 / width, top=1 - above / height, bottom=0.5 / height, wspace=0.15, hspace=0.15
     )
-    axes = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
+    axes = figure.subplots(len(rows), len(columns), squeeze=False)
+    # The same limits for all, set by hand: shared axes look at all panels again with every line.
+    lowest = [max(0.0, float(values[found.rows].min()) - 0.03) for values in (points.sparsity, points.recall)]
     gold = points.gold_by_head
     for place, (kind, layer, head) in enumerate(points.heads):
         panel = axes[rows.index((kind, layer)), columns.index(head)]
@@ -40,7 +43,11 @@ def heads_figure(content: Content) -> Figure | None:
                 markevery=max(1, len(best) // 5),
             )  # fmt: skip
         panel.axvline(gold[place], color="black", linestyle="--", linewidth=0.6)
+        panel.set(xlim=(lowest[0], 1), ylim=(lowest[1], 1.04))
+        panel.xaxis.set_major_locator(MaxNLocator(2, prune="upper"))
+        panel.yaxis.set_major_locator(MaxNLocator(2))
         panel.tick_params(labelsize=6, length=2)
+        panel.label_outer()
     for row, (kind, layer) in enumerate(rows):
         kinds = len({one for one, _ in rows})
         axes[row, 0].set_ylabel(f"{kind} {layer}" if kinds > 1 else f"layer {layer}", fontsize=7)

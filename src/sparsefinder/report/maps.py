@@ -35,23 +35,26 @@ def attention_maps(
 ) -> dict[str, Any]:
     """The maps of the first sentences, as the page takes them, in at most `budget` letters of base64."""
     sequences = list(dict.fromkeys(example.sequence for example in examples))[:sentences]
-    shown, left_out, left = [], [], budget
+    shown: list[dict[str, Any]] = []
+    left_out: list[str] = []
+    left = budget
     for sequence in sequences:
         mine = {example.kind: example for example in examples if example.sequence == sequence}
         sentence = _Sentence(traces, mine)
-        left -= sentence.size
-        if left < 0:
-            left_out.append(f"sentence {sequence + 1}")
-            left += sentence.size
-            continue
         found: dict[str, Any] = {}
+        missing, room = [], left - sentence.size
         for number, (label, by_site) in enumerate(finders.items()):
             maps, size = sentence.maps(by_site)
-            if size <= left:
+            if size <= room:
                 found[str(number)] = maps
-                left -= size
+                room -= size
             else:
-                left_out.append(f"{label} in sentence {sequence + 1}")
+                missing.append(f"{label} in sentence {sequence + 1}")
+        if not found:
+            # Gold alone has nothing to be compared with.
+            left_out.append(f"sentence {sequence + 1}")
+            continue
+        left, left_out = room, left_out + missing
         shown.append({**sentence.to_page(), "found": found})
     sites = [{"kind": kind, "layer": layer} for kind, layer in traces.sites]
     return {"finders": list(finders), "sites": sites, "sentences": shown, "leftOut": left_out}
