@@ -52,6 +52,8 @@ def test_tokens_cannot_become_markup(tmp_path: Path) -> None:
         assert read[3] == "⟨U+202E⟩abc"
         assert read[5] == "⟨U+2028⟩"
         assert read[7] == HOSTILE[7]
+    # Without points, maps are the only figure.
+    shutil.rmtree(folder / "points")
     write_figures(Content(folder, recipe), tmp_path)
     assert (tmp_path / "maps.pdf").stat().st_size > 1000
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from .content import Content
 from .figures_pareto import line_look
@@ -62,6 +63,7 @@ def _panels(time: Axes, quality: Axes, timing: Timing, size: int | None) -> None
     quality.set(xlabel="Attended blocks", ylabel=score.axis.capitalize() if score.lower_is_better else score.axis)
     for axes in (time, quality):
         axes.grid(visible=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _legend(figure: Figure, axes: Axes) -> None:

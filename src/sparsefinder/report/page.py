@@ -21,7 +21,8 @@ MOST = 13_000_000
 # In this order: each may use what those before it define.
 SCRIPTS = (
     "data.js", "elements.js", "markers.js", "legend.js", "chart.js", "overview.js", "pareto.js", "heads.js",
-    "grid.js", "map_data.js", "map_canvas.js", "maps.js", "clusters.js", "timing.js", "provenance.js", "page.js",
+    "grid.js", "map_data.js", "map_canvas.js", "map_input.js", "maps.js", "clusters.js", "timing.js",
+    "provenance.js", "page.js",
 )  # fmt: skip
 
 

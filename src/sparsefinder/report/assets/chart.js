@@ -21,14 +21,17 @@ function chart(options) {
     view.ring.setAttribute("d", spot ? SHAPES.o(spot.px, spot.py, 8) : "");
     tip.hidden = !spot;
     if (!spot) return;
-    tip.replaceChildren(make("strong", { style: `color:${colour(spot.line.look)}` }, spot.line.label),
-      ...options.describe(spot.line, spot.place).map((text) => make("span", {}, text)));
+    tip.replaceChildren(
+      make("strong", { style: `color:${colour(spot.line.look)}` }, spot.line.label),
+      ...options.describe(spot.line, spot.place).map((text) => make("span", {}, text)),
+    );
     const left = Math.min(Math.max(spot.px - tip.offsetWidth / 2, 2), box.clientWidth - tip.offsetWidth - 2);
     const above = spot.py - tip.offsetHeight - 14;
     tip.style.transform = `translate(${left}px, ${above > 0 ? above : spot.py + 14}px)`;
   };
   const listen = ({ node, spots, lines }) => {
-    let line = 0, step = -1;
+    let line = 0,
+      step = -1;
     node.addEventListener("pointermove", (event) => {
       const { left, top } = node.getBoundingClientRect();
       show(nearestSpot(spots, event.clientX - left, event.clientY - top));
@@ -54,12 +57,19 @@ function chart(options) {
       for (const group of view.groups) group.node.classList.toggle("faded", number !== null && group.number !== number);
     });
   }
-  return { box, update(changes) { Object.assign(options, changes); if (view) render(); } };
+  return {
+    box,
+    update(changes) {
+      Object.assign(options, changes);
+      if (view) render();
+    },
+  };
 }
 
 // The point under the pointer; one on a line is easier to hit than one of the cloud.
 function nearestSpot(spots, x, y) {
-  let best = null, least = REACH * REACH;
+  let best = null,
+    least = REACH * REACH;
   for (const spot of spots) {
     const distance = ((spot.px - x) ** 2 + (spot.py - y) ** 2) * (spot.strong ? 0.5 : 1);
     if (distance < least) [best, least] = [spot, distance];
@@ -71,38 +81,71 @@ function drawn(options, width) {
   const height = options.height ?? Math.min(Math.max(0.7 * width, 250), 430);
   const margin = { left: 66, right: 16, top: options.rules?.some((rule) => rule.axis === "x") ? 26 : 12, bottom: 46 };
   const inner = { left: margin.left, right: width - margin.right, top: margin.top, bottom: height - margin.bottom };
-  const scale = ([low, high], from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
-  const sx = scale(options.x.range, inner.left, inner.right), sy = scale(options.y.range, inner.bottom, inner.top);
+  const scale =
+    ([low, high], from, to) =>
+    (value) =>
+      from + ((value - low) / (high - low || 1)) * (to - from);
+  const sx = scale(options.x.range, inner.left, inner.right),
+    sy = scale(options.y.range, inner.bottom, inner.top);
   const node = draw("svg", {
-    width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img", class: "plot", "aria-label": options.label,
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    tabindex: 0,
+    role: "img",
+    class: "plot",
+    "aria-label": options.label,
     "aria-roledescription": "chart; arrow keys go from point to point",
   });
   node.append(axes(options, inner, sx, sy, width));
-  const within = (x, y) => y >= options.y.range[0] && y <= options.y.range[1] && x >= options.x.range[0] && x <= options.x.range[1];
-  const spots = [], groups = [], lines = [];
+  const within = (x, y) =>
+    y >= options.y.range[0] && y <= options.y.range[1] && x >= options.x.range[0] && x <= options.x.range[1];
+  const spots = [],
+    groups = [],
+    lines = [];
   for (const line of options.lines) {
     if (options.legend && hiddenSeries.get().has(line.number)) continue;
-    const shape = shapeOf(line.look), group = draw("g", { style: `color:${colour(line.look)}`, "data-line": line.number });
+    const shape = shapeOf(line.look),
+      group = draw("g", { style: `color:${colour(line.look)}`, "data-line": line.number });
     const spot = (place, strong) => ({ line, place, strong, px: sx(line.xs[place]), py: sy(line.ys[place]) });
-    const faint = Array.from(line.all ?? [], (place) => spot(place, false)).filter(({ place }) => within(line.xs[place], line.ys[place]));
-    const strong = Array.from(line.best, (place) => spot(place, true)).filter(({ place }) => within(line.xs[place], line.ys[place]));
-    if (faint.length) group.append(draw("path", { class: "faint", d: faint.map(({ px, py }) => shape(px, py, 2.4)).join("") }));
+    const faint = Array.from(line.all ?? [], (place) => spot(place, false)).filter(({ place }) =>
+      within(line.xs[place], line.ys[place]),
+    );
+    const strong = Array.from(line.best, (place) => spot(place, true)).filter(({ place }) =>
+      within(line.xs[place], line.ys[place]),
+    );
+    if (faint.length)
+      group.append(draw("path", { class: "faint", d: faint.map(({ px, py }) => shape(px, py, 2.4)).join("") }));
     if (strong.length) {
-      group.append(draw("path", {
-        class: "line", d: `M${strong.map(({ px, py }) => `${px.toFixed(1)} ${py.toFixed(1)}`).join("L")}`,
-        "stroke-dasharray": DASHES[line.look.rank] ?? "none",
-      }));
-      group.append(draw("path", {
-        class: line.look.rank ? "mark hollow" : "mark", d: spaced(strong).map(({ px, py }) => shape(px, py, 4.6)).join(""),
-      }));
+      group.append(
+        draw("path", {
+          class: "line",
+          d: `M${strong.map(({ px, py }) => `${px.toFixed(1)} ${py.toFixed(1)}`).join("L")}`,
+          "stroke-dasharray": DASHES[line.look.rank] ?? "none",
+        }),
+      );
+      group.append(
+        draw("path", {
+          class: line.look.rank ? "mark hollow" : "mark",
+          d: spaced(strong)
+            .map(({ px, py }) => shape(px, py, 4.6))
+            .join(""),
+        }),
+      );
       lines.push(strong);
     }
     groups.push({ node: group, number: line.number });
     for (const one of [...faint, ...strong]) spots.push(one);
     node.append(group);
   }
-  if (options.star) node.append(draw("path", { class: "star", d: star(sx(options.star.x), sy(options.star.y), 10) },
-    draw("title", {}, options.star.label)));
+  if (options.star)
+    node.append(
+      draw(
+        "path",
+        { class: "star", d: star(sx(options.star.x), sy(options.star.y), 10) },
+        draw("title", {}, options.star.label),
+      ),
+    );
   const ring = draw("path", { class: "ring", d: "" });
   node.append(ring);
   return { node, spots, groups, lines, ring };
@@ -124,48 +167,84 @@ function axes(options, inner, sx, sy, width) {
   const { x, y } = options;
   for (const value of x.ticks ?? ticks(x.range, Math.max(3, Math.floor((inner.right - inner.left) / 70)))) {
     const px = sx(value);
-    group.append(draw("path", { class: "gridline", d: `M${px} ${inner.top}V${inner.bottom}` }),
-      draw("text", { x: px, y: inner.bottom + 17, "text-anchor": "middle" }, x.format(value)));
+    group.append(
+      draw("path", { class: "gridline", d: `M${px} ${inner.top}V${inner.bottom}` }),
+      draw("text", { x: px, y: inner.bottom + 17, "text-anchor": "middle" }, x.format(value)),
+    );
   }
   for (const value of ticks(y.range, 6)) {
     const py = sy(value);
-    group.append(draw("path", { class: "gridline", d: `M${inner.left} ${py}H${inner.right}` }),
-      draw("text", { x: inner.left - 8, y: py + 4, "text-anchor": "end" }, y.format(value)));
+    group.append(
+      draw("path", { class: "gridline", d: `M${inner.left} ${py}H${inner.right}` }),
+      draw("text", { x: inner.left - 8, y: py + 4, "text-anchor": "end" }, y.format(value)),
+    );
   }
   group.append(
-    draw("text", { class: "title", x: (inner.left + inner.right) / 2, y: inner.bottom + 38, "text-anchor": "middle" }, x.title),
-    draw("text", { class: "title", transform: `translate(13 ${(inner.top + inner.bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, y.title));
+    draw(
+      "text",
+      { class: "title", x: (inner.left + inner.right) / 2, y: inner.bottom + 38, "text-anchor": "middle" },
+      x.title,
+    ),
+    draw(
+      "text",
+      {
+        class: "title",
+        transform: `translate(13 ${(inner.top + inner.bottom) / 2}) rotate(-90)`,
+        "text-anchor": "middle",
+      },
+      y.title,
+    ),
+  );
   for (const rule of options.rules ?? []) {
-    const vertical = rule.axis === "x", at = vertical ? sx(rule.value) : sy(rule.value);
+    const vertical = rule.axis === "x",
+      at = vertical ? sx(rule.value) : sy(rule.value);
     const [low, high] = vertical ? [inner.left, inner.right] : [inner.top, inner.bottom];
     if (at < low - 1 || at > high + 1) continue;
-    group.append(draw("path", {
-      class: "rule", "stroke-dasharray": rule.dash ?? "5 4",
-      d: vertical ? `M${at} ${inner.top}V${inner.bottom}` : `M${inner.left} ${at}H${inner.right}`,
-    }));
+    group.append(
+      draw("path", {
+        class: "rule",
+        "stroke-dasharray": rule.dash ?? "5 4",
+        d: vertical ? `M${at} ${inner.top}V${inner.bottom}` : `M${inner.left} ${at}H${inner.right}`,
+      }),
+    );
     // Labels stay within the chart: towards the middle where a line is near an edge, below the line where another is near.
     const end = vertical && at > width / 2;
-    const crowded = options.rules.some((other) => other.axis === "y" && sy(other.value) < at && sy(other.value) > at - 16);
-    group.append(vertical
-      ? draw("text", { class: "rule-label", x: at + (end ? 4 : -4), y: inner.top - 9, "text-anchor": end ? "end" : "start" }, rule.label)
-      : draw("text", { class: "rule-label", x: inner.left + 5, y: at + (crowded ? 15 : -6) }, rule.label));
+    const crowded = options.rules.some(
+      (other) => other.axis === "y" && sy(other.value) < at && sy(other.value) > at - 16,
+    );
+    group.append(
+      vertical
+        ? draw(
+            "text",
+            { class: "rule-label", x: at + (end ? 4 : -4), y: inner.top - 9, "text-anchor": end ? "end" : "start" },
+            rule.label,
+          )
+        : draw("text", { class: "rule-label", x: inner.left + 5, y: at + (crowded ? 15 : -6) }, rule.label),
+    );
   }
   return group;
 }
 
 // Round numbers within a range, about so many.
 function ticks([low, high], count) {
-  const rough = (high - low) / Math.max(1, count), power = 10 ** Math.floor(Math.log10(rough || 1));
+  const rough = (high - low) / Math.max(1, count),
+    power = 10 ** Math.floor(Math.log10(rough || 1));
   const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? power * 10;
   const found = [];
-  for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + 1e-9 * step; value += step) found.push(Math.abs(value) < step / 1e6 ? 0 : value);
+  for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + 1e-9 * step; value += step)
+    found.push(Math.abs(value) < step / 1e6 ? 0 : value);
   return found;
 }
 
 // A range with a little room around the values.
 function roomy(values, room = 0.04) {
-  let low = Infinity, high = -Infinity;
-  for (const value of values) if (Number.isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
+  let low = Infinity,
+    high = -Infinity;
+  for (const value of values)
+    if (Number.isFinite(value)) {
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
   if (low > high) return [0, 1];
   const more = (high - low || Math.abs(high) || 1) * room;
   return [low - more, high + more];

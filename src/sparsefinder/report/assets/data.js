@@ -46,7 +46,15 @@ const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}\u00a0%`
 
 function settingWords(cloud, place) {
   const { words, own, window, globals } = cloud;
-  return [words[own[place]], window[place] ? `window ${window[place]}` : "", globals[place] ? `${globals[place]} global` : ""].filter(Boolean).join(", ") || "no parameters";
+  return (
+    [
+      words[own[place]],
+      window[place] ? `window ${window[place]}` : "",
+      globals[place] ? `${globals[place]} global` : "",
+    ]
+      .filter(Boolean)
+      .join(", ") || "no parameters"
+  );
 }
 
 function decodedCloud(encoded) {

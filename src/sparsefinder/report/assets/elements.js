@@ -3,7 +3,8 @@
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== null && value !== undefined && value !== false)
+      node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return node;
@@ -29,10 +30,27 @@ function choice(label, options, pick) {
 
 // kind: "stack" for a table whose rows become blocks where the page is narrow.
 function table(caption, headings, rows, kind = null) {
-  const head = make("tr", {}, headings.map((text) => make("th", { scope: "col" }, text)));
+  const head = make(
+    "tr",
+    {},
+    headings.map((text) => make("th", { scope: "col" }, text)),
+  );
   const body = rows.map((cells) =>
-    make("tr", {}, cells.map((cell, place) => (place ? make("td", { "data-label": headings[place] }, cell) : make("th", { scope: "row" }, cell)))));
-  const whole = make("table", { class: kind }, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, body));
+    make(
+      "tr",
+      {},
+      cells.map((cell, place) =>
+        place ? make("td", { "data-label": headings[place] }, cell) : make("th", { scope: "row" }, cell),
+      ),
+    ),
+  );
+  const whole = make(
+    "table",
+    { class: kind },
+    make("caption", {}, caption),
+    make("thead", {}, head),
+    make("tbody", {}, body),
+  );
   return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, whole);
 }
 

@@ -4,23 +4,47 @@
 function headGrid(caption, heads, pick) {
   const rows = [...new Set(heads.map(rowName))];
   const columns = [...new Set(heads.map((one) => one.head))].sort((one, other) => one - other);
-  const buttons = heads.map((one, place) => make("button", { type: "button", class: "cell", onclick: () => pick(place) }));
-  const body = rows.map((row) => make("tr", {}, make("th", { scope: "row" }, row), columns.map((head) => {
-    const place = heads.findIndex((one) => rowName(one) === row && one.head === head);
-    return make("td", {}, place < 0 ? "" : buttons[place]);
-  })));
-  const top = make("tr", {}, make("th", { scope: "col" }, "layer"), columns.map((head) => make("th", { scope: "col" }, String(head))));
-  const whole = make("table", { class: "grid" }, make("caption", {}, caption), make("thead", {}, top), make("tbody", {}, body));
+  const buttons = heads.map((one, place) =>
+    make("button", { type: "button", class: "cell", onclick: () => pick(place) }),
+  );
+  const body = rows.map((row) =>
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, row),
+      columns.map((head) => {
+        const place = heads.findIndex((one) => rowName(one) === row && one.head === head);
+        return make("td", {}, place < 0 ? "" : buttons[place]);
+      }),
+    ),
+  );
+  const top = make(
+    "tr",
+    {},
+    make("th", { scope: "col" }, "layer"),
+    columns.map((head) => make("th", { scope: "col" }, String(head))),
+  );
+  const whole = make(
+    "table",
+    { class: "grid" },
+    make("caption", {}, caption),
+    make("thead", {}, top),
+    make("tbody", {}, body),
+  );
   roving(whole, buttons, () => columns.length);
   return {
     node: make("div", { class: "scroll" }, whole),
     // value: a share between 0 and 1, or null where there is none.
     update(value) {
-      const shares = heads.map((_, place) => value(place)), real = shares.filter((share) => share !== null);
+      const shares = heads.map((_, place) => value(place)),
+        real = shares.filter((share) => share !== null);
       // Colours go from the lowest to the highest number, or differences between good heads could not be seen.
-      const low = Math.min(...real), span = Math.max(...real) - low || 1;
+      const low = Math.min(...real),
+        span = Math.max(...real) - low || 1;
       buttons.forEach((button, place) => {
-        const share = shares[place], one = heads[place], strength = share === null ? 0 : 0.1 + (0.85 * (share - low)) / span;
+        const share = shares[place],
+          one = heads[place],
+          strength = share === null ? 0 : 0.1 + (0.85 * (share - low)) / span;
         button.textContent = share === null ? "–" : (100 * share).toFixed(0);
         button.style.setProperty("--share", strength);
         button.classList.toggle("strong", strength > 0.55);

@@ -26,7 +26,11 @@ function labelRoom(map, side, most) {
 
 function clampedView(map, view) {
   const most = (count) => Math.max(0, count - count / view.zoom);
-  return { zoom: view.zoom, row: Math.min(Math.max(view.row, 0), most(map.n)), column: Math.min(Math.max(view.column, 0), most(map.m)) };
+  return {
+    zoom: view.zoom,
+    row: Math.min(Math.max(view.row, 0), most(map.n)),
+    column: Math.min(Math.max(view.column, 0), most(map.m)),
+  };
 }
 
 // paint(i, j) -> {fill: strength from 0 to 1 of the cell's colour, star: "hit", "miss" or null}
@@ -39,7 +43,14 @@ function drawMatrix(canvas, map, view, paint, cursor, width) {
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, shape.height);
-  const colours = { text: styleValue("--text"), soft: styleValue("--soft"), ground: styleValue("--surface"), cell: styleValue("--accent"), miss: styleValue("--miss"), hidden: styleValue("--line") };
+  const colours = {
+    text: styleValue("--text"),
+    soft: styleValue("--soft"),
+    ground: styleValue("--surface"),
+    cell: styleValue("--accent"),
+    miss: styleValue("--miss"),
+    hidden: styleValue("--line"),
+  };
   context.save();
   context.beginPath();
   context.rect(shape.margin.left, shape.margin.top, shape.across, shape.down);
@@ -47,7 +58,13 @@ function drawMatrix(canvas, map, view, paint, cursor, width) {
   context.translate(shape.margin.left - view.column * shape.cell, shape.margin.top - view.row * shape.cell);
   context.imageSmoothingEnabled = shape.cell * ratio < 1;
   context.imageSmoothingQuality = "high";
-  context.drawImage(cachedPixels(canvas, map, paint, colours, shape.cell < STAR_CELL), 0, 0, map.m * shape.cell, map.n * shape.cell);
+  context.drawImage(
+    cachedPixels(canvas, map, paint, colours, shape.cell < STAR_CELL),
+    0,
+    0,
+    map.m * shape.cell,
+    map.n * shape.cell,
+  );
   if (shape.cell >= STAR_CELL) drawStars(context, map, view, shape, paint, colours);
   if (cursor) {
     context.strokeStyle = colours.text;
@@ -64,7 +81,8 @@ function drawMatrix(canvas, map, view, paint, cursor, width) {
 // Moving the cursor over a long sentence must not paint a quarter of a million cells again.
 function cachedPixels(canvas, map, paint, colours, starred) {
   const key = [map, starred, colours.ground];
-  if (!canvas.kept || key.some((part, place) => part !== canvas.kept.key[place])) canvas.kept = { key, image: pixels(map, paint, colours, starred) };
+  if (!canvas.kept || key.some((part, place) => part !== canvas.kept.key[place]))
+    canvas.kept = { key, image: pixels(map, paint, colours, starred) };
   return canvas.kept.image;
 }
 
@@ -78,7 +96,8 @@ function pixels(map, paint, colours, starred) {
       const unseen = map.causal && j > i;
       const [from, to] = mark === "miss" && starred ? [miss, miss] : unseen ? [hidden, hidden] : [ground, cell];
       const strength = starred && mark === "hit" ? 1 : fill;
-      for (let channel = 0; channel < 3; channel++) image.data[at + channel] = from[channel] + (to[channel] - from[channel]) * strength;
+      for (let channel = 0; channel < 3; channel++)
+        image.data[at + channel] = from[channel] + (to[channel] - from[channel]) * strength;
       image.data[at + 3] = 255;
     }
   }
@@ -91,7 +110,10 @@ function pixels(map, paint, colours, starred) {
 const channels = (hex) => [1, 3, 5].map((place) => parseInt(hex.slice(place, place + 2), 16));
 
 function drawStars(context, map, view, { cell, across, down }, paint, colours) {
-  const last = { row: Math.min(map.n, Math.ceil(view.row + down / cell)), column: Math.min(map.m, Math.ceil(view.column + across / cell)) };
+  const last = {
+    row: Math.min(map.n, Math.ceil(view.row + down / cell)),
+    column: Math.min(map.m, Math.ceil(view.column + across / cell)),
+  };
   for (let i = Math.floor(view.row); i < last.row; i++) {
     for (let j = Math.floor(view.column); j < last.column; j++) {
       const { fill, star: mark } = paint(i, j);
@@ -122,14 +144,22 @@ function drawTokens(context, map, view, { margin, cell, across, down }, colours,
   };
   const shown = (count, first, length) => {
     const places = [];
-    for (let place = Math.ceil(Math.floor(first) / every) * every; place < count && (place - first + 0.5) * cell < length; place += every)
+    for (
+      let place = Math.ceil(Math.floor(first) / every) * every;
+      place < count && (place - first + 0.5) * cell < length;
+      place += every
+    )
       if ((place - first + 0.5) * cell > 0) places.push(place);
     return places;
   };
   for (const i of shown(map.n, view.row, down)) {
     context.fillStyle = cursor?.i === i ? colours.text : colours.soft;
     context.textAlign = "right";
-    context.fillText(label(map.queries[i], margin.left - 10), margin.left - 5, margin.top + (i - view.row + 0.5) * cell);
+    context.fillText(
+      label(map.queries[i], margin.left - 10),
+      margin.left - 5,
+      margin.top + (i - view.row + 0.5) * cell,
+    );
   }
   for (const j of shown(map.m, view.column, across)) {
     context.save();

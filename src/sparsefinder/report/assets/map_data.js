@@ -14,7 +14,8 @@ async function opened(base64) {
 // The weights of one head as lists: for query i, keys[starts[i]] to keys[starts[i + 1]].
 function listsOf(buffer, heads, n, head) {
   const counts = new Uint16Array(buffer, 0, heads * n);
-  let total = 0, first = 0;
+  let total = 0,
+    first = 0;
   for (let row = 0; row < counts.length; row++) {
     if (row === head * n) first = total;
     total += counts[row];
@@ -32,7 +33,8 @@ function listsOf(buffer, heads, n, head) {
 // n × m bytes of a list of weights: 0 is no weight, 255 all of it.
 function denseOf({ starts, keys, weights }, n, m) {
   const dense = new Uint8Array(n * m);
-  for (let i = 0; i < n; i++) for (let place = starts[i]; place < starts[i + 1]; place++) dense[i * m + keys[place]] = weights[place];
+  for (let i = 0; i < n; i++)
+    for (let place = starts[i]; place < starts[i + 1]; place++) dense[i * m + keys[place]] = weights[place];
   return dense;
 }
 
@@ -43,10 +45,19 @@ async function mapOf(sentence, site, head, finder) {
   const found = sentence.found[finder][site];
   const [gold, predicted] = await Promise.all([opened(sentence.gold[site]), opened(found.data)]);
   const lists = listsOf(predicted, heads, n, head);
-  const bits = new Uint8Array(predicted, lists.end), graph = new Uint8Array(n * m);
+  const bits = new Uint8Array(predicted, lists.end),
+    graph = new Uint8Array(n * m);
   for (let cell = 0, bit = head * n * m; cell < n * m; cell++, bit++) graph[cell] = (bits[bit >> 3] >> (bit & 7)) & 1;
   return {
-    n, m, queries, keys, graph, weights: denseOf(lists, n, m), gold: denseOf(listsOf(gold, heads, n, head), n, m),
-    causal: sentence.causal[site], recall: found.recall[head], sparsity: found.sparsity[head],
+    n,
+    m,
+    queries,
+    keys,
+    graph,
+    weights: denseOf(lists, n, m),
+    gold: denseOf(listsOf(gold, heads, n, head), n, m),
+    causal: sentence.causal[site],
+    recall: found.recall[head],
+    sparsity: found.sparsity[head],
   };
 }

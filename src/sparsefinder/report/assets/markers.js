@@ -9,12 +9,30 @@ const polygon = (corners, turn) => (x, y, r) => {
 };
 
 const spokes = (angles) => (x, y, r) =>
-  angles.map((angle) => `M${x.toFixed(1)} ${y.toFixed(1)}l${(r * Math.cos(angle)).toFixed(1)} ${(r * Math.sin(angle)).toFixed(1)}`).join("");
+  angles
+    .map(
+      (angle) =>
+        `M${x.toFixed(1)} ${y.toFixed(1)}l${(r * Math.cos(angle)).toFixed(1)} ${(r * Math.sin(angle)).toFixed(1)}`,
+    )
+    .join("");
 
 // A cross of thick arms; `turn` makes it an X.
 const thick = (turn) => (x, y, r) => {
   const a = r / 3;
-  const outline = [[-a, -r], [a, -r], [a, -a], [r, -a], [r, a], [a, a], [a, r], [-a, r], [-a, a], [-r, a], [-r, -a], [-a, -a]];
+  const outline = [
+    [-a, -r],
+    [a, -r],
+    [a, -a],
+    [r, -a],
+    [r, a],
+    [a, a],
+    [a, r],
+    [-a, r],
+    [-a, a],
+    [-r, a],
+    [-r, -a],
+    [-a, -a],
+  ];
   const points = outline.map(([dx, dy]) => {
     const [u, v] = turn ? [(dx - dy) * Math.SQRT1_2, (dx + dy) * Math.SQRT1_2] : [dx, dy];
     return `${(x + u).toFixed(1)} ${(y + v).toFixed(1)}`;
@@ -61,7 +79,17 @@ const shapeOf = (look) => SHAPES[look.marker] ?? SHAPES.o;
 const colour = (look) => `light-dark(${look.light}, ${look.dark})`;
 
 function swatch(look) {
-  return draw("svg", { class: "swatch", viewBox: "0 0 28 14", width: 28, height: 14, "aria-hidden": "true", style: `color:${colour(look)}` },
+  return draw(
+    "svg",
+    {
+      class: "swatch",
+      viewBox: "0 0 28 14",
+      width: 28,
+      height: 14,
+      "aria-hidden": "true",
+      style: `color:${colour(look)}`,
+    },
     draw("path", { d: "M1 7H27", class: "line", "stroke-dasharray": DASHES[look.rank] ?? "none" }),
-    draw("path", { d: shapeOf(look)(14, 7, 4.5), class: look.rank ? "mark hollow" : "mark" }));
+    draw("path", { d: shapeOf(look)(14, 7, 4.5), class: look.rank ? "mark hollow" : "mark" }),
+  );
 }

@@ -5,30 +5,52 @@ function showOverview() {
   document.getElementById("description").textContent = visible(data.description);
   const host = section("overview");
   if (data.verdict.length) {
-    host.append(make("ul", { class: "verdict" }, data.verdict.map((sentence) => make("li", {}, sentence.replaceAll(" %", "\u00a0%")))));
+    host.append(
+      make(
+        "ul",
+        { class: "verdict" },
+        data.verdict.map((sentence) => make("li", {}, sentence.replaceAll(" %", "\u00a0%"))),
+      ),
+    );
   } else host.append(note("This run has no points yet: its sweep has not been run."));
-  host.append(make("dl", { class: "facts" },
-    data.facts.map(({ name, value }) => make("div", {}, make("dt", {}, name), make("dd", {}, visible(value))))));
+  host.append(
+    make(
+      "dl",
+      { class: "facts" },
+      data.facts.map(({ name, value }) => make("div", {}, make("dt", {}, name), make("dd", {}, visible(value)))),
+    ),
+  );
   if (data.methods.length) host.append(methodsTable());
 }
 
 function methodsTable() {
-  const reached = (one) => (one ? [make("span", {}, percent(one.sparsity)), make("small", {}, one.words)] : "not reached");
+  const reached = (one) =>
+    one ? [make("span", {}, percent(one.sparsity)), make("small", {}, one.words)] : "not reached";
   const scored = data.methods.some((line) => line.score);
-  const headings = ["Method", "Hypervolume", ...data.recalls.map((recall) => `Sparsity at recall ≥ ${percent(recall, 0)}`)];
+  const headings = [
+    "Method",
+    "Hypervolume",
+    ...data.recalls.map((recall) => `Sparsity at recall ≥ ${percent(recall, 0)}`),
+  ];
   if (scored) headings.push(`Sparsity within 1\u00a0% of the full ${data.score.metric}`);
   headings.push("Settings");
   const rows = data.methods.map((line) => {
     const look = data.series[line.series];
     const bar = make("span", { class: "bar", style: `--share:${line.hypervolume}; color:${colour(look)}` });
     return [
-      make("span", { class: "method" }, swatch(look), make("span", {}, look.label, look.competes ? null : make("small", {}, "bound, does not compete"))),
+      make(
+        "span",
+        { class: "method" },
+        swatch(look),
+        make("span", {}, look.label, look.competes ? null : make("small", {}, "bound, does not compete")),
+      ),
       make("span", { class: "with-bar" }, line.hypervolume.toFixed(3), bar),
       ...line.reached.map(reached),
       ...(scored ? [reached(line.score)] : []),
       String(line.points),
     ];
   });
-  const caption = "Methods by hypervolume: the share of all (sparsity, recall) pairs that a method’s points dominate, between 0 and 1";
+  const caption =
+    "Methods by hypervolume: the share of all (sparsity, recall) pairs that a method’s points dominate, between 0 and 1";
   return table(caption, headings, rows, "stack");
 }

@@ -1,7 +1,12 @@
 // Every section in turn. One that fails says so and leaves the others alone.
 
 const SECTIONS = {
-  overview: showOverview, pareto: showPareto, heads: showHeads, maps: showMaps, clusters: showClusters, timing: showTiming,
+  overview: showOverview,
+  pareto: showPareto,
+  heads: showHeads,
+  maps: showMaps,
+  clusters: showClusters,
+  timing: showTiming,
   provenance: showProvenance,
 };
 

@@ -4,12 +4,18 @@ const SPARSITY_TITLE = "sparsity (% of pairs left out)";
 
 function showPareto() {
   const host = section("pareto");
-  if (!clouds.recall && !clouds.scores) return host.append(note("This run has no points yet: its sweep has not been run."));
+  if (!clouds.recall && !clouds.scores)
+    return host.append(note("This run has no points yet: its sweep has not been run."));
   host.append(
-    make("p", {}, "Each small mark is one setting of a method; lines join the settings that no other one of the same method beats. ",
+    make(
+      "p",
+      {},
+      "Each small mark is one setting of a method; lines join the settings that no other one of the same method beats. ",
       "Further right and higher up is better. The dashed line is the sparsity of the teacher itself, the star the full entmax model. ",
-      "Lines only guide the eye: nothing between two marks was measured."),
-    legend());
+      "Lines only guide the eye: nothing between two marks was measured.",
+    ),
+    legend(),
+  );
   const charts = make("div", { class: "pair" });
   host.append(charts);
   if (clouds.recall) charts.append(recallFigure());
@@ -17,7 +23,15 @@ function showPareto() {
 }
 
 function linesOf(cloud) {
-  const lines = data.series.map((look, number) => ({ number, look, label: look.label, xs: cloud.x, ys: cloud.y, all: [], best: [] }));
+  const lines = data.series.map((look, number) => ({
+    number,
+    look,
+    label: look.label,
+    xs: cloud.x,
+    ys: cloud.y,
+    all: [],
+    best: [],
+  }));
   for (let place = 0; place < cloud.x.length; place++) {
     const line = lines[cloud.series[place]];
     (cloud.best[place] ? line.best : line.all).push(place);
@@ -26,31 +40,62 @@ function linesOf(cloud) {
   return lines.filter((line) => line.best.length);
 }
 
-const goldRule = () => (data.gold === undefined ? [] : [{ axis: "x", value: data.gold, label: `gold ${percent(data.gold)}` }]);
+const goldRule = () =>
+  data.gold === undefined ? [] : [{ axis: "x", value: data.gold, label: `gold ${percent(data.gold)}` }];
 const sparsityAxis = (xs) => {
   const [low, high] = roomy(data.gold === undefined ? xs : [...xs, data.gold]);
-  return { title: SPARSITY_TITLE, range: [Math.max(0, low), Math.min(1.01, high)], format: (value) => (100 * value).toFixed(0) };
+  return {
+    title: SPARSITY_TITLE,
+    range: [Math.max(0, low), Math.min(1.01, high)],
+    format: (value) => (100 * value).toFixed(0),
+  };
 };
 
 function figure(title, body, caption, more) {
-  return make("figure", {}, make("h3", {}, title), body, caption ? make("figcaption", {}, caption) : null, more ?? null);
+  return make(
+    "figure",
+    {},
+    make("h3", {}, title),
+    body,
+    caption ? make("figcaption", {}, caption) : null,
+    more ?? null,
+  );
 }
 
 function recallFigure() {
-  const cloud = clouds.recall, lines = linesOf(cloud);
+  const cloud = clouds.recall,
+    lines = linesOf(cloud);
   const [low] = roomy(cloud.y);
   const view = chart({
-    label: "Sparsity and recall of every method", legend: true, lines, x: sparsityAxis(cloud.x),
-    y: { title: "recall (% of gold pairs found)", range: [Math.max(0, low), 1.02], format: (value) => (100 * value).toFixed(0) },
-    rules: goldRule(), star: data.gold === undefined ? null : { x: data.gold, y: 1, label: "full entmax model" },
-    describe: (line, place) => [settingWords(cloud, place), `sparsity ${percent(cloud.x[place])} · recall ${percent(cloud.y[place])}`],
+    label: "Sparsity and recall of every method",
+    legend: true,
+    lines,
+    x: sparsityAxis(cloud.x),
+    y: {
+      title: "recall (% of gold pairs found)",
+      range: [Math.max(0, low), 1.02],
+      format: (value) => (100 * value).toFixed(0),
+    },
+    rules: goldRule(),
+    star: data.gold === undefined ? null : { x: data.gold, y: 1, label: "full entmax model" },
+    describe: (line, place) => [
+      settingWords(cloud, place),
+      `sparsity ${percent(cloud.x[place])} · recall ${percent(cloud.y[place])}`,
+    ],
   });
   view.box.id = "recall-chart";
-  return figure("Sparsity and recall", view.box, null, frontierNumbers(cloud, lines, "Recall", (value) => percent(value)));
+  return figure(
+    "Sparsity and recall",
+    view.box,
+    null,
+    frontierNumbers(cloud, lines, "Recall", (value) => percent(value)),
+  );
 }
 
 function scoreFigure() {
-  const cloud = clouds.scores, lines = linesOf(cloud), { score } = data;
+  const cloud = clouds.scores,
+    lines = linesOf(cloud),
+    { score } = data;
   const real = (value) => (score.lower ? -value : value);
   // Where a model falls apart its perplexity is astronomic; the chart keeps to three times the full model's.
   const floor = score.lower ? -3 * score.value : -Infinity;
@@ -58,23 +103,47 @@ function scoreFigure() {
   const [low, high] = roomy([...cloud.y, full].filter((value) => value >= floor));
   const below = cloud.y.reduce((count, value) => count + (value < floor), 0);
   const view = chart({
-    label: `Sparsity and ${score.axis} of every method`, legend: true, lines, x: sparsityAxis(cloud.x),
-    y: { title: score.axis, range: [low, high], format: (value) => value.toFixed(high - low < 5 ? 1 : 0).replace("-", "−") },
+    label: `Sparsity and ${score.axis} of every method`,
+    legend: true,
+    lines,
+    x: sparsityAxis(cloud.x),
+    y: {
+      title: score.axis,
+      range: [low, high],
+      format: (value) => value.toFixed(high - low < 5 ? 1 : 0).replace("-", "−"),
+    },
     rules: [...goldRule(), { axis: "y", value: full, label: `full model ${score.value.toFixed(2)}`, dash: "2 3" }],
     star: data.gold === undefined ? null : { x: data.gold, y: full, label: "full entmax model" },
     describe: (line, place) => [
-      settingWords(cloud, place), `sparsity ${percent(cloud.x[place])} · ${score.metric} ${real(cloud.y[place]).toFixed(2)}`,
+      settingWords(cloud, place),
+      `sparsity ${percent(cloud.x[place])} · ${score.metric} ${real(cloud.y[place]).toFixed(2)}`,
     ],
   });
   view.box.id = "score-chart";
-  const caption = below ? `${below} points lie below the chart, at a ${score.metric} above ${(-floor).toFixed(1)}.` : null;
-  return figure(`Sparsity and ${score.metric}`, view.box, caption,
-    frontierNumbers(cloud, lines, score.metric, (value) => real(value).toFixed(2)));
+  const caption = below
+    ? `${below} points lie below the chart, at a ${score.metric} above ${(-floor).toFixed(1)}.`
+    : null;
+  return figure(
+    `Sparsity and ${score.metric}`,
+    view.box,
+    caption,
+    frontierNumbers(cloud, lines, score.metric, (value) => real(value).toFixed(2)),
+  );
 }
 
 function frontierNumbers(cloud, lines, quality, format) {
   return numbers("Numbers of the frontiers", () =>
-    table(`Points on the frontier of each method`, ["Method", "Setting", "Sparsity", quality],
-      lines.flatMap((line) => line.best.map((place) =>
-        [line.label, settingWords(cloud, place), percent(cloud.x[place]), format(cloud.y[place])]))));
+    table(
+      `Points on the frontier of each method`,
+      ["Method", "Setting", "Sparsity", quality],
+      lines.flatMap((line) =>
+        line.best.map((place) => [
+          line.label,
+          settingWords(cloud, place),
+          percent(cloud.x[place]),
+          format(cloud.y[place]),
+        ]),
+      ),
+    ),
+  );
 }

@@ -3,13 +3,32 @@
 function showProvenance() {
   const { recipe, command, short, versions, stages } = data.provenance;
   const said = make("span", { role: "status", class: "result" });
-  const button = make("button", { type: "button", class: "main", id: "copy", onclick: () => copy(command, said) }, "Copy the command, recipe included");
+  const button = make(
+    "button",
+    { type: "button", class: "main", id: "copy", onclick: () => copy(command, said) },
+    "Copy the command, recipe included",
+  );
   section("provenance").append(
     make("div", { class: "command" }, make("code", {}, short), button, said),
-    make("details", {}, make("summary", {}, "The recipe, every default filled in"), make("pre", { tabindex: 0, "aria-label": "Recipe" }, visibleLines(recipe))),
-    make("div", { class: "pair" },
+    make(
+      "details",
+      {},
+      make("summary", {}, "The recipe, every default filled in"),
+      make("pre", { tabindex: 0, "aria-label": "Recipe" }, visibleLines(recipe)),
+    ),
+    make(
+      "div",
+      { class: "pair" },
       table("Versions", ["Package", "Version"], Object.entries(versions)),
-      stages.length ? table("Stages", ["Stage", "Finished (UTC)", "Took"], stages.map((one) => [one.stage, one.finished.replace("T", " ").replace("+00:00", ""), one.duration])) : null));
+      stages.length
+        ? table(
+            "Stages",
+            ["Stage", "Finished (UTC)", "Took"],
+            stages.map((one) => [one.stage, one.finished.replace("T", " ").replace("+00:00", ""), one.duration]),
+          )
+        : null,
+    ),
+  );
 }
 
 const visibleLines = (text) => text.split("\n").map(visible).join("\n");
@@ -24,7 +43,9 @@ async function copy(text, said) {
     area.value = text;
     document.body.append(area);
     area.select();
-    said.textContent = document.execCommand("copy") ? "Copied: paste it into a shell." : "This browser does not let the page copy; the recipe is below.";
+    said.textContent = document.execCommand("copy")
+      ? "Copied: paste it into a shell."
+      : "This browser does not let the page copy; the recipe is below.";
     area.remove();
   }
 }
