@@ -33,6 +33,8 @@ from sparsefinder.attention.native import counting
 
 HEADS = 8
 SECONDS = 3.0  # about as long each row may take, after the warm-up
+MOST_TURNS = 201
+PATIENCE = 20.0  # a row whose functions take longer than this is measured once
 
 Function = Callable[[], object]
 
@@ -47,6 +49,7 @@ class Case:
     ideal: float | None = None  # how many times fewer pairs the graph has than there are
     dense: Function | None = None  # our own dense attention, where that is the measure
     note: Callable[[], str] = str
+    bytes_read: int | None = None  # what cannot but be read, where that is the limit
 
 
 def inputs(n: int, m: int, d: int, spread: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
@@ -121,8 +124,21 @@ def bucket_cases() -> Iterator[Case]:
 def decode_cases() -> Iterator[Case]:
     for m in (1024, 4096, 16384, 65536):
         q, k, v = inputs(1, m, 64)
+
+        def reading(k: Tensor, v: Tensor) -> str:
+            """How fast memory can be read at all, right now: the limit of decoding."""
+            start = time.perf_counter()
+            for _ in range(20):
+                k.sum(), v.sum()
+            gigabytes = 20 * 2 * k.numel() * k.element_size() / 1e9
+            return f"keys summed at {gigabytes / (time.perf_counter() - start):.0f} GB/s"
+
         yield Case(
-            f"decode 1 query, m={m}", partial(attention, q, k, v), partial(scaled_dot_product_attention, q, k, v)
+            f"decode 1 query, m={m}",
+            partial(attention, q, k, v),
+            partial(scaled_dot_product_attention, q, k, v),
+            note=partial(reading, k, v),
+            bytes_read=k.numel() * k.element_size(),
         )
 
 
@@ -174,11 +190,14 @@ def _status(field: str) -> int:
 
 def measure(case: Case) -> dict[str, Any]:
     functions = {"ours": case.ours, "softmax": case.softmax} | ({"dense": case.dense} if case.dense else {})
-    memory = {name: memory_of(function) for name, function in functions.items()}
     start = time.perf_counter()
-    for function in functions.values():
-        function()
-    turns = max(3, min(41, int(SECONDS / (time.perf_counter() - start))))
+    memory = {name: memory_of(function) for name, function in functions.items()}
+    turns = 1
+    if time.perf_counter() - start < PATIENCE:
+        start = time.perf_counter()
+        for function in functions.values():
+            function()
+        turns = max(3, min(MOST_TURNS, int(SECONDS / (time.perf_counter() - start))))
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(turns):
         for name, function in functions.items():
@@ -193,6 +212,9 @@ def measure(case: Case) -> dict[str, Any]:
         "ratio_high": ratios[-1 - len(ratios) // 4], "turns": turns,
         "softmax_mb": memory["softmax"], "ours_mb": memory["ours"], "note": case.note(),
     }  # fmt: skip
+    if case.bytes_read:
+        row["gigabytes_a_second"] = case.bytes_read / middle["ours"] / 1e6
+        row["note"] = f"{row['gigabytes_a_second']:.0f} GB/s, {row['note']}"
     if case.dense:
         row["to_dense"] = middle["dense"] / middle["ours"]
         row["note"] = f"{row['to_dense']:.2f}× our dense" + (f", {row['note']}" if row["note"] else "")

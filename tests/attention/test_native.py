@@ -356,8 +356,8 @@ def test_large_graphs() -> None:
 @pytest.mark.parametrize("layout", ["all", "causal", "padded"])
 def test_exact_whatever_the_graph(layout: str, hint: str | None, spread: float) -> None:
     """The graph decides what is looked at first, never what comes out; the screen rules out nothing that has weight."""
-    q, k, v = draw((2, 2, 60, 24), (2, 1, 1900, 24), (2, 1, 1900, 24), spread=spread)
-    chosen = layouts(2, 60, 1900)[layout]
+    q, k, v = draw((2, 2, 60, 24), (2, 1, 2300, 24), (2, 1, 2300, 24), spread=spread)
+    chosen = layouts(2, 60, 2300)[layout]
     if layout == "causal":
         chosen = Layout(causal=True, query_offset=torch.tensor([1500, 20]))
     assert_same(
@@ -367,18 +367,18 @@ def test_exact_whatever_the_graph(layout: str, hint: str | None, spread: float) 
 
 @pytest.mark.parametrize("alpha", [2.0, 1.3], ids=str)
 def test_exact_at_other_alphas(alpha: float) -> None:
-    q, k, v = draw((1, 2, 60, 64), (1, 2, 1500, 64), (1, 2, 1500, 64), spread=3.0)
+    q, k, v = draw((1, 2, 60, 64), (1, 2, 2100, 64), (1, 2, 2100, 64), spread=3.0)
     assert_same(q, k, v, alpha=alpha, exact=True)
 
 
 def test_exact_counts_what_it_computed() -> None:
-    q, k, v = draw((1, 2, 600, 32), (1, 2, 2000, 32), (1, 2, 2000, 32), spread=6.0)
+    q, k, v = draw((1, 2, 600, 32), (1, 2, 2100, 32), (1, 2, 2100, 32), spread=6.0)
     with native.counting() as counted:
         attention(q, k, v, backend="native")
-        assert counted.pairs.tolist() == [[600 * 2000] * 2]
+        assert counted.pairs.tolist() == [[600 * 2100] * 2]
         attention(q, k, v, backend="native", exact=True)
     assert counted.pairs.shape == (1, 2)
-    assert 0 < int(counted.pairs.max()) < 600 * 2000 // 3
+    assert 0 < int(counted.pairs.max()) < 600 * 2100 // 3
 
 
 def test_exact_where_the_screen_does_not_pay() -> None:

@@ -42,7 +42,7 @@ LANES = 8
 # Keys and places in a row are counted in 32 bits.
 MOST_KEYS = 1 << 30
 # Where fewer keys are to be ruled out, or for fewer queries, looking at all of them is as fast.
-LEAST_SCREENED = 1024
+LEAST_SCREENED = 2048
 FEW_QUERIES = 8
 EVERYTHING = Band(None, None)
 

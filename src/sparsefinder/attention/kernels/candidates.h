@@ -42,11 +42,11 @@ inline int keep_above(float* values, int* keys, int count, float threshold) {
 struct Listed {
   const int* ids;
   KERNEL_INLINE int one(int column) const { return ids[column]; }
-  KERNEL_INLINE Ints eight(int column) const { return load(ids + column); }
+  KERNEL_INLINE Ints marked(int column, unsigned mask) const { return to_front(load(ids + column), mask); }
 };
 struct InPlace {
   KERNEL_INLINE int one(int column) const { return column; }
-  KERNEL_INLINE Ints eight(int column) const { return counting_from(column); }
+  KERNEL_INLINE Ints marked(int column, unsigned mask) const { return places_from(column, mask); }
 };
 
 // Append the scores above the bound, which are of the columns from `column` on. `length` is a multiple of 8.
@@ -60,7 +60,7 @@ KERNEL_INLINE void append_above(Candidates& row, const float* scores, int length
     const Floats score = load(scores + j);
     const unsigned mask = bits_above(score, bound);
     store(values + added, to_front(score, mask));
-    store(keys + added, to_front(names.eight(column + j), mask));
+    store(keys + added, names.marked(column + j, mask));
     added += __builtin_popcount(mask);
   }
   row.count += static_cast<int>(added);

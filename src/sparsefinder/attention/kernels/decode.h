@@ -1,5 +1,5 @@
 // Few queries, many keys, as in decoding: every key is read once, where it lies, and nothing is packed. Reading the keys
-// is all the time it takes.
+// is all the time it takes; asking for them ahead changed nothing.
 #pragma once
 
 #include "forward.h"
@@ -10,8 +10,6 @@ namespace sparsefinder::KERNEL_NAMESPACE {
 constexpr int64_t kFewQueries = 8;
 // Fewer keys than this are not worth a thread of their own.
 constexpr int64_t kLeastPart = 2048;
-// Keys are asked for this many ahead: the processor by itself stops at the end of a page.
-constexpr int64_t kKeysAhead = 32;
 
 // Whether every query looks at one stretch of keys and so few of them share a key head that packing would not pay.
 inline bool decoding(const Problem& problem) {
@@ -50,7 +48,6 @@ bool look_through(const Problem& problem, const float* keys, const float* querie
     for (int r = 0; r < count; ++r) tops[r] = spread(kNothing);
     for (int64_t j = start; j < stop; j += kLanes) {
       const float* key = keys + j * apart;
-      for (int i = 0; i < 8; ++i) prefetch(key + (i + kKeysAhead) * apart, depth);
       for (int r = 0; r < count; ++r) {
         const float* query = queries + r * depth;
         Floats scores = j + kLanes <= stop ? dots_in_order<Depth>(query, key, apart, depth)
@@ -65,7 +62,7 @@ bool look_through(const Problem& problem, const float* keys, const float* querie
         const unsigned mask = bits_above(scores, spread(row.bound));
         if (!mask) continue;
         store(row.values + row.count, to_front(scores, mask));
-        store(row.keys + row.count, to_front(counting_from(static_cast<int>(j)), mask));
+        store(row.keys + row.count, places_from(static_cast<int>(j), mask));
         row.count += __builtin_popcount(mask);
       }
     }
@@ -118,7 +115,8 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
         row.count = keep_above(row.values, row.keys, row.count, row.bound);
         refresh(row, power.whole);
       }
-      conclude(problem, b, query_head, 0, mine + g * n, nullptr, n, power, transposed);
+      const Sums sums(problem, b, query_head, 0, mine + g * n);
+      conclude(mine + g * n, nullptr, n, power, transposed, sums);
       if (support) keep(problem, b, query_head, 0, n, mine + g * n, *support, b * problem.heads + query_head);
     }
   };

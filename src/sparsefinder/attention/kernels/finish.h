@@ -62,26 +62,45 @@ inline void weigh(Candidates* const rows[8], int number, const Exponent& exponen
   }
 }
 
-// Weights and results of `count` rows of a head, whose candidates are complete: those that `order` names, or the first ones
-// if it is null. Rows that share keys should follow each other, so that values are still in the cache.
-inline void conclude(const Problem& problem, int64_t b, int64_t h, int64_t first, Candidates* rows, const int* order,
-                     int64_t count, const Exponent& exponent, float* transposed) {
-  float* out = problem.out + ((b * problem.heads + h) * problem.n + first) * problem.width;
-  const float* v = problem.v.at(b, problem.key_head(h), 0);
-  const int64_t stride = problem.v.row;
+// The results of a task's rows: sums of values, once the weights are known.
+struct Sums {
+  const float* values;
+  int64_t apart, width;
+  const Candidates* rows;
+  float* out;
+
+  Sums(const Problem& problem, int64_t b, int64_t h, int64_t first, const Candidates* rows)
+      : values(problem.v.at(b, problem.key_head(h), 0)), apart(problem.v.row), width(problem.width), rows(rows),
+        out(problem.out + ((b * problem.heads + h) * problem.n + first) * problem.width) {}
+
+  void ask(const Candidates& row, int entry) const { prefetch(values + row.keys[entry] * apart, width); }
+  void ask_for_result(const Candidates& row) const { prefetch_to_write(out + (&row - rows) * width, width); }
+  template <bool Far>
+  void sum(const Candidates& row) const {
+    weighted_sum<Far>(
+        row.count, [&](int j) { return values + row.keys[j] * apart; }, [&](int j) { return row.values[j]; }, width,
+        out + (&row - rows) * width);
+  }
+};
+
+// Weights and results of `count` rows whose candidates are complete: those that `order` names, or the first
+// ones if it is null. Rows that share keys should follow each other, so that values are still in the cache: if they are all
+// there, they are not `Far`.
+template <bool Far = true>
+void conclude(Candidates* rows, const int* order, int64_t count, const Exponent& exponent, float* transposed,
+                     const Sums& sums) {
   for (int64_t start = 0; start < count; start += 8) {
     Candidates* eight[8];
     const int number = static_cast<int>(count - start < 8 ? count - start : 8);
     for (int r = 0; r < number; ++r) eight[r] = rows + (order ? order[start + r] : start + r);
+    // Rows that are named lie anywhere.
+    for (int r = 0; order && r < number; ++r) sums.ask_for_result(*eight[r]);
     weigh(eight, number, exponent, transposed);
     for (int r = 0; r < number; ++r) {
-      const Candidates& row = *eight[r];
       // The first values of the next row; within a row they are asked for as it goes.
-      if (r + 1 < number)
-        for (int j = 0; j < kAhead && j < eight[r + 1]->count; ++j) prefetch(v + eight[r + 1]->keys[j] * stride, problem.width);
-      weighted_sum(
-          row.count, [&](int j) { return v + row.keys[j] * stride; }, [&](int j) { return row.values[j]; },
-          problem.width, out + (&row - rows) * problem.width);
+      if (Far && r + 1 < number)
+        for (int j = 0; j < kAhead && j < eight[r + 1]->count; ++j) sums.ask(*eight[r + 1], j);
+      sums.template sum<Far>(*eight[r]);
     }
   }
 }

@@ -12,24 +12,32 @@ constexpr int kPanel = 16;
 // Returns NaN if a number was not finite, else zero.
 template <class Key>
 KERNEL_INLINE float pack_panel(const Key& key, int count, int64_t depth, float* dst) {
-  Floats finite = zeros();
+  Floats finite[4] = {zeros(), zeros(), zeros(), zeros()};  // one alone would be waited for
   for (int half = 0; half < kPanel; half += kLanes)
     for (int64_t d = 0; d < depth; d += kLanes) {
       Floats rows[8];
-      for (int i = 0; i < kLanes; ++i) {
-        rows[i] = half + i < count ? load(key(half + i) + d) : zeros();
-        finite = fused(rows[i], zeros(), finite);
+      if (count == kPanel) {
+#pragma GCC unroll 8
+        for (int i = 0; i < kLanes; ++i) rows[i] = load(key(half + i) + d);
+      } else {
+        for (int i = 0; i < kLanes; ++i) rows[i] = half + i < count ? load(key(half + i) + d) : zeros();
       }
+#pragma GCC unroll 8
+      for (int i = 0; i < kLanes; ++i) finite[i % 4] = fused(rows[i], zeros(), finite[i % 4]);
       transpose(rows);
       for (int i = 0; i < kLanes; ++i) store(dst + (d + i) * kPanel + half, rows[i]);
     }
-  return sum(finite);
+  return sum((finite[0] + finite[1]) + (finite[2] + finite[3]));
 }
 
-// Ask for a vector that is read soon.
+constexpr int64_t kLine = 16;  // floats in a line of the cache
+
+// Ask for a vector that is read, or written, soon.
 KERNEL_INLINE void prefetch(const float* vector, int64_t depth) {
-  constexpr int64_t kLine = 16;  // floats in a line of the cache
   for (int64_t d = 0; d < depth; d += kLine) __builtin_prefetch(vector + d);
+}
+KERNEL_INLINE void prefetch_to_write(float* vector, int64_t depth) {
+  for (int64_t d = 0; d < depth; d += kLine) __builtin_prefetch(vector + d, 1);
 }
 
 // A query times a factor. Returns NaN if a number was not finite, else zero.

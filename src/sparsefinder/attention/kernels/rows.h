@@ -90,8 +90,10 @@ class Rows {
       rows_[members[r]] = {values + r * (room + kSlack), keys + r * (room + kSlack), 0, 0, kNothing};
   }
 
+  template <bool Far = true>
   void finish_rows(const int* order, int64_t count) {
-    conclude(problem_, b_, h_, first_, rows_, order, count, exponent_, scratch_.transposed.get(kTransposed * kLanes));
+    const Sums sums(problem_, b_, h_, first_, rows_);
+    conclude<Far>(rows_, order, count, exponent_, scratch_.transposed.get(kTransposed * kLanes), sums);
   }
 
   // Neighbouring queries as the group.
@@ -122,8 +124,8 @@ class Rows {
   }
 
   // Let the group pass over the panels that its members may see. `ids` are the keys of the columns; null if they are
-  // the columns themselves. With `last_pass`, their values are needed next.
-  void pass(size_t index, const float* panels, const int* ids, int bucket, bool last_pass = false) {
+  // the columns themselves.
+  void pass(size_t index, const float* panels, const int* ids, int bucket) {
     int first = group_->low[0], last = 0;
     for (int r = 0; r < group_->size; ++r) {
       if (group_->low[r] >= group_->high[r]) {
@@ -146,7 +148,7 @@ class Rows {
         some_known = some_known || group_->bounds[r] > kNothing;
         store(group_->tops + r * kLanes, spread(kNothing));
       }
-      score(panels, start, stop, some_known, last_pass ? ids : nullptr);
+      score_chunk<Depth>(*group_, depth_, panels, start, stop, some_known);
       ids ? collect(index, start, stop - start, Listed{ids}, bucket)
           : collect(index, start, stop - start, InPlace{}, bucket);
     }
@@ -194,21 +196,6 @@ class Rows {
       infinite_ = scale_query(problem_.q.at(b_, h_, first_ + r), depth_, factor_, dst) != 0.0f || infinite_;
     else
       std::memset(dst, 0, depth_ * sizeof(float));
-  }
-
-  // The scores of a chunk, and meanwhile the values of the keys that `ids` names, or nothing.
-  void score(const float* panels, int start, int stop, bool known, const int* ids) {
-    constexpr int kAtOnce = 3;
-    const auto ask = [&](int key) { prefetch(problem_.v.at(b_, problem_.key_head(h_), key), problem_.width); };
-    if (!ids) {
-      const auto nothing = [] {};
-      score_chunk<Depth>(*group_, depth_, panels, start, stop, known, nothing);
-    } else {
-      auto list = [&, next = start]() mutable {
-        for (const int end = next + kAtOnce; next < end && next < stop; ++next) ask(ids[next]);
-      };
-      score_chunk<Depth>(*group_, depth_, panels, start, stop, known, list);
-    }
   }
 
   // Take over from the scores of a chunk what may get weight.

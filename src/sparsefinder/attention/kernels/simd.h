@@ -99,6 +99,10 @@ KERNEL_INLINE __m256i places(unsigned mask) {
 }
 KERNEL_INLINE Floats to_front(Floats a, unsigned mask) { return {_mm256_permutevar8x32_ps(a.v, places(mask))}; }
 KERNEL_INLINE Ints to_front(Ints a, unsigned mask) { return {_mm256_permutevar8x32_epi32(a.v, places(mask))}; }
+// The places of the chosen lanes, counted from `first`, at the front.
+KERNEL_INLINE Ints places_from(int first, unsigned mask) {
+  return {_mm256_add_epi32(places(mask), _mm256_set1_epi32(first))};
+}
 
 KERNEL_INLINE void transpose(Floats r[8]) {
   __m256 t[8], u[8];
@@ -197,6 +201,8 @@ KERNEL_INLINE Vector to_front(Vector a, unsigned mask) {
     if (mask >> i & 1) result.v[count++] = a.v[i];
   return result;
 }
+
+KERNEL_INLINE Ints places_from(int first, unsigned mask) { return to_front(counting_from(first), mask); }
 
 KERNEL_INLINE void transpose(Floats r[8]) {
   for (int i = 0; i < 8; ++i)

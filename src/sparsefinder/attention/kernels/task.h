@@ -192,9 +192,12 @@ class Task : public Rows<Depth> {
           if (start == 0) panels = packed_.lists_too() ? packed_.by_list(index, b_, h_, c) : pack(lists, c);
           gather(together, count);
           for (int r = 0; r < count; ++r) see_list(r, keys, lists.size(c));
-          pass(index, panels, keys, c, alone_ && start == 0);
+          // All queries of the bucket will sum the same values.
+          for (int j = 0; alone_ && start == 0 && j < lists.size(c); ++j)
+            prefetch(problem_.v.at(b_, problem_.key_head(h_), keys[j]), problem_.width);
+          pass(index, panels, keys, c);
         }
-        if (alone_) finish_rows(together, count);
+        if (alone_) this->template finish_rows<false>(together, count);
       }
     }
     if (lent_) lend_lists(members + begins[buckets], unassigned, 0);

@@ -8,7 +8,7 @@ namespace sparsefinder::KERNEL_NAMESPACE {
 
 constexpr int kTileRows = 6;
 constexpr int kGroupRows = 64;   // at most so many queries share a pass over the keys
-constexpr int kChunk = 512;      // scores of a row that are kept at a time
+constexpr int kChunk = 1024;      // scores of a row that are kept at a time
 constexpr int kScoreStride = kChunk + kPanel;  // not a power of two: rows would evict each other from the cache
 constexpr int kMarks = kChunk / kPanel;
 
@@ -84,10 +84,9 @@ void tile_rows(int rows, Group& group, int row, int64_t depth, const float* pane
 }
 
 // The scores of a group with the keys in columns first … last - 1, both multiples of 16 and at most a chunk apart.
-// With `known`, some rows have a threshold already and scores above it are marked. `ahead()` is called before each
-// tile and may ask for some memory that is needed later: tiles compute so much that it arrives in passing.
-template <int Depth, class Ahead>
-void score_chunk(Group& group, int64_t depth, const float* panels, int first, int last, bool known, Ahead& ahead) {
+// With `known`, some rows have a threshold already and scores above it are marked.
+template <int Depth>
+void score_chunk(Group& group, int64_t depth, const float* panels, int first, int last, bool known) {
   int low = group.low[0], high = group.high[0];
   for (int r = 1; r < group.size; ++r) {
     low = group.low[r] > low ? group.low[r] : low;
@@ -99,7 +98,6 @@ void score_chunk(Group& group, int64_t depth, const float* panels, int first, in
     for (int row = 0; row < group.size; row += kTileRows) {
       const int rows = group.size - row < kTileRows ? group.size - row : kTileRows;
       const int place = column - first;
-      ahead();
       if (masked)
         tile_rows<Depth, Columns::masked>(rows, group, row, depth, panel, column, place);
       else if (known)

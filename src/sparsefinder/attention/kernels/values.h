@@ -8,13 +8,13 @@ namespace sparsefinder::KERNEL_NAMESPACE {
 constexpr int kAhead = 6;  // vectors are asked for so many before they are needed
 
 // `Count` vectors of 8 columns from `column` on: as many accumulators as there are registers to hold them.
-template <int Count, class At, class Weight>
+template <int Count, bool Far, class At, class Weight>
 KERNEL_INLINE void sum_columns(int entries, const At& at, const Weight& weight, int64_t column, float* out) {
   Floats total[Count];
 #pragma GCC unroll 8
   for (int c = 0; c < Count; ++c) total[c] = zeros();
   for (int j = 0; j < entries; ++j) {
-    if (j + kAhead < entries) {
+    if (Far && j + kAhead < entries) {
       const float* next = at(j + kAhead) + column;
       for (int c = 0; c < Count; c += 2) __builtin_prefetch(next + c * kLanes);
     }
@@ -27,16 +27,16 @@ KERNEL_INLINE void sum_columns(int entries, const At& at, const Weight& weight, 
   for (int c = 0; c < Count; ++c) store(out + column + c * kLanes, total[c]);
 }
 
-// out = Σ weight(j) · at(j), all of `width` columns, a multiple of 8.
-template <class At, class Weight>
+// out = Σ weight(j) · at(j), all of `width` columns, a multiple of 8. Vectors that are not `Far` are in the cache already.
+template <bool Far = true, class At, class Weight>
 inline void weighted_sum(int entries, const At& at, const Weight& weight, int64_t width, float* out) {
   int64_t column = 0;
-  for (; column + 64 <= width; column += 64) sum_columns<8>(entries, at, weight, column, out);
+  for (; column + 64 <= width; column += 64) sum_columns<8, Far>(entries, at, weight, column, out);
   if (column + 32 <= width) {
-    sum_columns<4>(entries, at, weight, column, out);
+    sum_columns<4, Far>(entries, at, weight, column, out);
     column += 32;
   }
-  for (; column < width; column += 8) sum_columns<1>(entries, at, weight, column, out);
+  for (; column < width; column += 8) sum_columns<1, Far>(entries, at, weight, column, out);
 }
 
 }  // namespace sparsefinder::KERNEL_NAMESPACE
