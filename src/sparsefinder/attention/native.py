@@ -1,19 +1,15 @@
 """Attention on the CPU in C++: exact, faster than softmax attention, at the cost of the graph where there is one.
 
 Thin: what the kernels in `kernels/` cannot take is refused here, and tensors become what they expect: vectors of
-float32, each contiguous, whose sizes are multiples of 8. `SPARSEFINDER_KERNEL=plain` in the environment chooses the
-kernels that use no vector instructions, for tests and for the suspicious.
+float32, each contiguous, whose sizes are multiples of 8.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,22 +17,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.utils import dlpack
 
+from .. import compiled
+from ..compiled import capsule
 from ..errors import InputError
 from ..graph import Graph
 from ..pieces import Band, Blocks, Buckets, Columns, Piece, Rows
 from .call import Call
 
-try:
-    _native: ModuleType | None = import_module("sparsefinder._native")
-except ImportError:
-    _native = None
+_native = compiled.module
 
 __all__ = ["Counted", "counting", "refusal", "run", "weights"]
-
-# A capsule from here reaches the kernels in a tenth of the time that a tensor's own `__dlpack__` takes.
-_capsule: Callable[[Tensor], Any] = dlpack.to_dlpack  # type: ignore[attr-defined]
 
 LANES = 8
 # Keys and places in a row are counted in 32 bits.
@@ -132,14 +123,13 @@ class _Setting:
         layout, batch = call.grid.layout, call.grid.batch
         offset = layout.query_offset
         offsets = offset if isinstance(offset, Tensor) else torch.full((batch,), offset) if offset else None
-        plain = os.environ.get("SPARSEFINDER_KERNEL") == "plain"
         screened = call.exact and call.grid.m >= LEAST_SCREENED and call.grid.n * call.groups > FEW_QUERIES
         graph = call.first if screened else call.graph
         pieces = [] if screened else [_piece(EVERYTHING)]
         pieces = pieces if graph is None else _pieces(graph)
         return _Setting(
             _native, call.scale, layout.causal, _numbers(offsets), _numbers(layout.key_lengths),
-            _numbers(layout.query_lengths), pieces, screened, plain,
+            _numbers(layout.query_lengths), pieces, screened, compiled.plain(),
         )  # fmt: skip
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, save: bool) -> tuple[Tensor, Any]:
@@ -149,7 +139,7 @@ class _Setting:
         out = torch.empty((batch, heads, n, v.shape[-1]), dtype=torch.float32)
         counter = _counter.get()
         support, infinite = self.native.forward(
-            _capsule(q), _capsule(k), _capsule(v), _capsule(out), _alphas(alpha, heads), self.scale, self.causal,
+            capsule(q), capsule(k), capsule(v), capsule(out), _alphas(alpha, heads), self.scale, self.causal,
             self.query_offset, self.key_lengths, self.query_lengths, self.pieces, self.screened,
             torch.get_num_threads(), self.plain, save, None if counter is None else counter.start(batch, heads),
         )  # fmt: skip
@@ -165,7 +155,7 @@ class _Setting:
         grads = [torch.empty(x.shape, dtype=torch.float32) for x in (q, k, v)]
         grad_alpha = torch.zeros(heads, dtype=torch.float64) if wants_alpha else None
         self.native.backward(
-            *(_capsule(x) for x in (q, k, v, grad, *grads)), _alphas(alpha, heads), self.scale, grad_alpha, support,
+            *(capsule(x) for x in (q, k, v, grad, *grads)), _alphas(alpha, heads), self.scale, grad_alpha, support,
             torch.get_num_threads(), self.plain,
         )  # fmt: skip
         grad_q, grad_k, grad_v = (_cut(x, size, dtype) for x, size in zip(grads, (depth, depth, width), strict=True))

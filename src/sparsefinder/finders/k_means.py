@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
+from .. import compiled
+from ..compiled import capsule
 from ..errors import InputError
 from ..graph import Graph
 from ..layout import Layout
@@ -18,10 +20,11 @@ from ..projection import Projection
 from ..sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected
 
-__all__ = ["KMeans", "best", "cluster", "nearest", "tokens_of"]
+__all__ = ["KMeans", "cluster", "highest", "nearest", "tokens_of"]
 
-# Up to so many highest scores are looked for one after the other.
-FEW = 8
+FEW = 16  # so many highest scores the kernel finds at the most
+# The kernel takes centroids by fours; those that are added have a score that no other is below.
+TOGETHER, NOTHING = 4, -3e38
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +62,9 @@ class KMeans(Finder):
 
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
         grid = layout.of(q, k)
-        # Both at once: for short sequences it is the number of operations that takes the time.
-        tokens = torch.cat([side.mT for side in projected(self.projection, q, k)], -1).mT
-        near = nearest(tokens, self.centroids, self.top_k)
-        return Graph.buckets(near[:, :, : grid.n], near[:, :, grid.n :], grid)
+        q, k = projected(self.projection, q, k)
+        near = nearest(q, self.centroids, self.top_k), nearest(k, self.centroids, self.top_k)
+        return Graph.buckets(*near, grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
         _, clusters, r = self.centroids.shape
@@ -75,31 +77,27 @@ def nearest(
     """The nearest centroids of each token: −‖x − c‖² / 2 = x·c − ‖c‖² / 2, less what all centroids have in common."""
     tokens = (tokens.float() if tokens.dtype in (torch.float16, torch.bfloat16) else tokens).detach()
     centroids = centroids.to(tokens.dtype)
-    offsets = centroids.square().sum(-1)[:, None] / -2
-    if tokens.device.type != "cpu":
-        return best(tokens @ centroids.mT + offsets, count)
-    # Head by head, over and over in the same place, so that the scores never leave the cache.
-    batch, heads, length, _ = tokens.shape
-    found = torch.empty(batch, heads, length, count, dtype=torch.long)
-    scores = tokens.new_empty(length, centroids.shape[1])
-    for b, h in np.ndindex(batch, heads):
-        torch.addmm(offsets[h], tokens[b, h], centroids[h].mT, out=scores)
-        found[b, h] = best(scores, count)
+    offsets = centroids.square().sum(-1) / -2
+    return highest(tokens, centroids, offsets, count)
+
+
+def highest(
+    tokens: Float[Tensor, "batch heads length r"],
+    centroids: Float[Tensor, "heads clusters r"],
+    offsets: Float[Tensor, "heads clusters"],
+    count: int,
+) -> Int[Tensor, "batch heads length count"]:
+    """The centroids with the highest x·c + offset, the highest first: in C++ where it was built."""
+    native = compiled.module
+    if native is None or tokens.device.type != "cpu" or tokens.dtype != torch.float32 or count > FEW:
+        return (tokens @ centroids.mT + offsets[:, None]).topk(count, -1).indices
+    padding = (0, -centroids.shape[1] % TOGETHER)
+    found = torch.empty((*tokens.shape[:3], count), dtype=torch.long)
+    native.nearest(
+        capsule(tokens), capsule(pad(centroids, (0, 0, *padding)).contiguous()),
+        capsule(pad(offsets, padding, value=NOTHING)), capsule(found), torch.get_num_threads(), compiled.plain(),
+    )  # fmt: skip
     return found
-
-
-def best(scores: Float[Tensor, "*rows clusters"], count: int) -> Int[Tensor, "*rows count"]:
-    """The places of the `count` highest scores, the highest first."""
-    if scores.device.type != "cpu" or count > FEW:
-        return scores.topk(count, -1).indices
-    # On a CPU numpy's argmax, time and again, takes a fraction of the time of torch's topk.
-    left = (scores.float() if scores.dtype == torch.bfloat16 else scores).detach().numpy()
-    found = [left.argmax(-1, keepdims=True)]
-    for _ in range(count - 1):
-        left = left.copy() if len(found) == 1 else left
-        np.put_along_axis(left, found[-1], -np.inf, -1)
-        found.append(left.argmax(-1, keepdims=True))
-    return torch.from_numpy(np.concatenate(found, -1))
 
 
 def cluster(

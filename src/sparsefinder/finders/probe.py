@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from ..layout import Layout
 from ..projection import Projection, low_rank
 from ..sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected
-from .k_means import best, cluster, nearest, tokens_of
+from .k_means import cluster, highest, nearest, tokens_of
 
 __all__ = ["Probe"]
 
@@ -61,8 +62,9 @@ class Probe(Finder):
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
         grid = layout.of(q, k)
         q, k = projected(self.projection, q, k)
-        scores = q @ self.centroids.to(q.dtype).mT
-        return Graph.buckets(best(scores, self.probes), nearest(k, self.centroids, 1), grid)
+        centroids = self.centroids.to(q.dtype)
+        probed = highest(q.detach(), centroids, torch.zeros_like(centroids[..., 0]), self.probes)
+        return Graph.buckets(probed, nearest(k, self.centroids, 1), grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
         _, clusters, r = self.centroids.shape

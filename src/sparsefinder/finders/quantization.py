@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from .. import compiled
+from ..compiled import capsule
 from ..errors import InputError
 from ..graph import Graph
 from ..layout import Layout
@@ -19,7 +21,7 @@ from .base import Finder, Keys, Queries, projected, refuse_decoding
 
 __all__ = ["Quantization"]
 
-FEW = 100
+FEW = 100  # edges that are compared one after the other
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,16 +73,11 @@ class Quantization(Finder):
         q, k = projected(self.projection, q, k)
         lengths = grid.layout.query_lengths, grid.layout.key_lengths
         if self.query_edges is not None and self.key_edges is not None:
-            bins = [_between(q, self.query_edges), _between(k, self.key_edges)]
-        elif grid.n == grid.m and lengths[0] is lengths[1]:
-            # Both at once: for short sequences it is the number of operations that takes the time.
-            bins = list(_ranked(torch.cat([q.mT, k.mT], 2).mT, lengths[0], self.beta).chunk(2, 2))
+            bins = _between(q, self.query_edges, self.beta), _between(k, self.key_edges, self.beta)
         else:
-            bins = [_ranked(q, lengths[0], self.beta), _ranked(k, lengths[1], self.beta)]
-        # A bin is one of its dimension's: number them through. Those of padding do not matter: nobody sees it.
-        first = torch.arange(q.shape[-1], device=q.device)[:, None] * self.beta
-        of_queries, of_keys = ((each + first).mT for each in bins)
-        return Graph.buckets(of_queries, of_keys, grid)
+            # The bins of padding do not matter: nobody sees it.
+            bins = _ranked(q, lengths[0], self.beta), _ranked(k, lengths[1], self.beta)
+        return Graph.buckets(*bins, grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
         return 0.0 if self.projection is None else float(n + m) * d * self.projection.queries.shape[-1]
@@ -88,36 +85,40 @@ class Quantization(Finder):
 
 def _ranked(
     tokens: Float[Tensor, "batch heads length r"], lengths: Int[Tensor, " batch"] | None, beta: int
-) -> Int[Tensor, "batch heads r length"]:
+) -> Int[Tensor, "batch heads length r"]:
     """The bin of each real token by its rank in each dimension, ⌈length / beta⌉ to a bin."""
     columns = _columns(tokens)
-    batch, _, _, length = columns.shape
+    length = columns.shape[-1]
     if length == 0:
-        return torch.zeros_like(columns, dtype=torch.long)
-    rank = torch.arange(length, device=tokens.device)
-    ends = torch.full((batch,), length, device=tokens.device) if lengths is None else lengths
-    ends = ends[:, None, None, None]
-    sizes = (-(-ends // beta)).clamp(min=1)
-    if lengths is not None:
-        columns = torch.where(rank < ends, columns, torch.inf)
-    ordered = _sorted(columns)
+        return torch.zeros_like(tokens, dtype=torch.long)
     # A bin begins with the token of its first rank, unless tokens before it are equal: then their order decides.
-    first = torch.arange(1, beta, device=tokens.device) * sizes
-    places = first.clamp(max=length - 1).expand(*columns.shape[:3], -1)
-    edges = torch.where(first < ends, ordered.gather(-1, places), torch.inf)
-    before = ordered.gather(-1, (places - 1).clamp(min=0))
+    if lengths is None:
+        sizes: int | Tensor = -(-length // beta)
+        ordered = _sorted(columns)
+        edges, before = ordered[..., sizes::sizes], ordered[..., sizes - 1 : length - 1 : sizes]
+    else:
+        ends = lengths[:, None, None, None]
+        sizes = (-(-ends // beta)).clamp(min=1)
+        columns = torch.where(torch.arange(length, device=tokens.device) < ends, columns, torch.inf)
+        ordered = _sorted(columns)
+        first = torch.arange(1, beta, device=tokens.device) * sizes
+        places = first.clamp(max=length - 1).expand(*columns.shape[:3], -1)
+        edges = torch.where(first < ends, ordered.gather(-1, places), torch.inf)
+        before = ordered.gather(-1, (places - 1).clamp(min=0))
     if bool(((before == edges) & (edges < torch.inf)).any()):
         order = columns.sort(dim=-1, stable=True).indices
-        return torch.empty_like(order).scatter_(-1, order, (rank // sizes).clamp(max=beta - 1).expand(columns.shape))
-    return _passed(columns, edges)
+        ranks = torch.arange(length, device=tokens.device)
+        bins = (ranks // sizes).clamp(max=beta - 1).expand(columns.shape)
+        return _numbered(torch.empty_like(order).scatter_(-1, order, bins), beta)
+    return _passed(columns, edges, beta)
 
 
 def _between(
-    tokens: Float[Tensor, "batch heads length r"], edges: Float[Tensor, "heads r edges"]
-) -> Int[Tensor, "batch heads r length"]:
+    tokens: Float[Tensor, "batch heads length r"], edges: Float[Tensor, "heads r edges"], beta: int
+) -> Int[Tensor, "batch heads length r"]:
     """How many edges each token has passed, in each dimension."""
     columns = _columns(tokens)
-    return _passed(columns, edges.to(columns.dtype).expand(len(tokens), -1, -1, -1))
+    return _passed(columns, edges.to(columns.dtype).expand(len(tokens), -1, -1, -1), beta)
 
 
 def _columns(tokens: Float[Tensor, "batch heads length r"]) -> Float[Tensor, "batch heads r length"]:
@@ -131,22 +132,23 @@ def _sorted(columns: Tensor) -> Tensor:
 
 
 def _passed(
-    columns: Float[Tensor, "batch heads r length"], edges: Float[Tensor, "batch heads r edges"]
-) -> Int[Tensor, "batch heads r length"]:
-    """How many edges lie at or below each number: compared one after the other if they are few, which is faster."""
-    if edges.shape[-1] > FEW:
-        return torch.searchsorted(edges.contiguous(), columns, right=True)
-    passed = torch.zeros(columns.shape, dtype=torch.int8, device=columns.device)
-    if columns.device.type == "cpu":
-        # Many small steps: numpy begins each of them sooner, and needs no room but this.
-        total, numbers, beyond = passed.numpy(), columns.numpy(), np.empty(columns.shape, np.bool_)
-        for edge in np.moveaxis(edges.numpy(), -1, 0):
-            np.greater_equal(numbers, edge[..., None], out=beyond)
-            np.add(total, beyond.view(np.int8), out=total)
-        return passed
-    for each in edges.unbind(-1):
-        passed += columns >= each[..., None]
-    return passed
+    columns: Float[Tensor, "batch heads r length"], edges: Float[Tensor, "batch heads r edges"], beta: int
+) -> Int[Tensor, "batch heads length r"]:
+    """How many edges lie at or below each number: in C++ where it was built, comparing one after the other."""
+    native = compiled.module
+    if native is None or columns.device.type != "cpu" or columns.dtype != torch.float32 or edges.shape[-1] > FEW:
+        return _numbered(torch.searchsorted(edges.contiguous(), columns, right=True), beta)
+    batch, heads, r, length = columns.shape
+    bins = torch.empty((batch, heads, length, r), dtype=torch.long)
+    native.bins(
+        capsule(columns), capsule(edges.contiguous()), beta, capsule(bins), torch.get_num_threads(), compiled.plain()
+    )
+    return bins
+
+
+def _numbered(bins: Int[Tensor, "batch heads r length"], beta: int) -> Int[Tensor, "batch heads length r"]:
+    """A bin is one of its dimension's: numbered through all of them."""
+    return (bins + torch.arange(bins.shape[2], device=bins.device)[:, None] * beta).mT
 
 
 def _quantiles(tokens: Float[Tensor, "heads count r"], beta: int) -> Float[Tensor, "heads r edges"]:

@@ -6,11 +6,35 @@
 
 namespace sparsefinder {
 
+constexpr int kMostNearest = 16;
+
+// The at most 16 centroids nearest to each token: those with the highest scores, which are products plus an offset.
+struct Nearest {
+  Vectors tokens;          // [batch, heads, length, depth]
+  int64_t apart;           // how far the numbers of a token are from each other
+  const float* centroids;  // [heads, width, depth], `width` a multiple of 4
+  const float* offsets;    // [heads, width]; of centroids that are padding, lower than any score
+  int64_t batch, heads, length, depth, width, count;
+  int64_t* out;            // [batch, heads, length, count], the nearest first
+  int threads;
+};
+
+// The bin of each token in each dimension: how many edges lie at or below it. Bins are numbered through all dimensions.
+struct Bins {
+  const float* numbers;  // [heads, depth, length]
+  const float* edges;    // [heads, depth, count]
+  int64_t heads, length, depth, count, bins;
+  int64_t* out;          // [heads, length, depth]
+  int threads;
+};
+
 struct Kernels {
   void (*forward)(const Problem&, Support*, Report&);
   // Adds up dα in blocks of queries; `alpha` is [batch, heads, blocks] or null.
   void (*backward)(const Problem&, const Support&, const Vectors& grad, float* q, float* k, float* v, double* alpha);
   int64_t (*backward_blocks)(int64_t n);
+  void (*nearest)(const Nearest&);
+  void (*bins)(const Bins&);
 };
 
 const Kernels& scalar_kernels();

@@ -193,6 +193,49 @@ NB_MODULE(_native, module) {
       nb::arg("grad"), nb::arg("grad_q"), nb::arg("grad_k"), nb::arg("grad_v"), nb::arg("alpha"), nb::arg("scale"),
       nb::arg("grad_alpha").none(), nb::arg("support"), nb::arg("threads"), nb::arg("plain"));
 
+  using Places = nb::ndarray<int64_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+  using Table = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+  module.def(
+      "nearest",
+      [](Input tokens, nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> centroids,
+         nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu> offsets, Places out, int threads, bool plain) {
+        Nearest work{};
+        work.tokens = vectors(tokens);
+        work.apart = tokens.stride(3);
+        work.centroids = centroids.data();
+        work.offsets = offsets.data();
+        work.batch = static_cast<int64_t>(tokens.shape(0));
+        work.heads = static_cast<int64_t>(tokens.shape(1));
+        work.length = static_cast<int64_t>(tokens.shape(2));
+        work.depth = static_cast<int64_t>(tokens.shape(3));
+        work.width = static_cast<int64_t>(offsets.shape(1));
+        work.count = static_cast<int64_t>(out.shape(3));
+        work.out = out.data();
+        work.threads = threads;
+        nb::gil_scoped_release others_may_run;
+        kernels(plain).nearest(work);
+      },
+      "Write the centroids nearest to each token into `out`.", nb::arg("tokens"), nb::arg("centroids"),
+      nb::arg("offsets"), nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
+  module.def(
+      "bins",
+      [](Table numbers, Table edges, int64_t bins, Places out, int threads, bool plain) {
+        Bins work{};
+        work.numbers = numbers.data();
+        work.edges = edges.data();
+        work.heads = static_cast<int64_t>(numbers.shape(0) * numbers.shape(1));
+        work.depth = static_cast<int64_t>(numbers.shape(2));
+        work.length = static_cast<int64_t>(numbers.shape(3));
+        work.count = static_cast<int64_t>(edges.shape(3));
+        work.bins = bins;
+        work.out = out.data();
+        work.threads = threads;
+        nb::gil_scoped_release others_may_run;
+        kernels(plain).bins(work);
+      },
+      "Write the bin of each token in each dimension into `out`.", nb::arg("numbers"), nb::arg("edges"), nb::arg("bins"),
+      nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
+
   module.def("has_avx2", &has_avx2, "Whether the kernels for AVX2 are there and this processor can run them.");
 }
 
