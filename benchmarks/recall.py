@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -54,12 +55,12 @@ from sparsefinder.traces import Samples, Traces
 N = 512
 LEVELS = (0.8, 0.9, 0.95)
 WINDOWS = (0, 5, 17, 51)
-CLUSTERS = (4, 8, 16, 32, 64)
-TOPS = (1, 2, 4, 6)
+CLUSTERS = (4, 8, 16, 32, 64, 128)
+TOPS = (1, 2, 4, 8, 12)
 LAMBDAS = torch.logspace(-2, 2, 161)
 # A level counts as reached if it is missed by no more than this: grids do not hit them exactly.
 SHORT = 0.0025
-Grid = Iterator[tuple[str, list[Finder]]]
+Grid = Iterator[tuple[str, Callable[[], Sequence[Finder]]]]
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,9 @@ def main() -> None:
     parser.add_argument("--choose", type=int, default=4, help="more of the same text, to choose settings on")
     parser.add_argument("--held-out", type=int, default=32, help="to measure on")
     parser.add_argument("--layers", type=int, nargs="*", help="all unless given")
+    parser.add_argument(
+        "--only", default="", metavar="PATTERN", help="methods with such names: 'Routing|means'"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="layers at the same time")
     arguments = parser.parse_args()
     fitted, every = arguments.sequences, arguments.sequences + arguments.choose
@@ -109,20 +113,21 @@ def main() -> None:
             for name, text, count in (("train", arguments.train, every), ("test", arguments.test, arguments.held_out))
         )
         with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
-            for layer in pool.map(partial(_layer, train.path, test.path, fitted), train.sites):
+            for layer in pool.map(partial(_layer, train.path, test.path, fitted, arguments.only), train.sites):
                 for method, measured in layer.items():
                     results[method].append(measured)
     _print(results)
 
 
-def _layer(train: Path, test: Path, fitted: int, site: tuple[str, int]) -> dict[str, tuple[Tensor, Tensor]]:
+def _layer(train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]) -> dict[str, tuple[Tensor, Tensor]]:
     """Recall and sparsity of every method in one layer."""
     torch.set_num_threads(1)
     start, traces = time.perf_counter(), Traces.open(train)
     choose = [Held.of(sample) for sample in traces.samples(*site, 1, start=fitted)]
     held = [Held.of(sample) for sample in Traces.open(test).samples(*site, 1)]
     samples = traces.samples(*site, 4, stop=fitted, seed=0)
-    results = {method: _chosen(finders, choose, held) for method, finders in _finders(samples)}
+    wanted = ((method, finders) for method, finders in _finders(samples) if re.search(only, method))
+    results = {method: _chosen(finders(), choose, held) for method, finders in wanted}
     print(f"{site[0]} layer {site[1]}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     return results
 
@@ -140,39 +145,63 @@ def record(model_path: str, text: Path, count: int, folder: Path, layers: list[i
 
 
 def _finders(samples: Samples) -> Grid:
-    """Every method with every setting that is tried."""
-    yield "window", [Window(size) for size in (1, 11, 25, 35, 75, 101, 131, 171)]
-    yield "random", [RandomBlocks(count) for count in (5, 13, 25, 51, 103)]
-    yield "BigBird", [BigBird(count, 1, window) for window in (1, 11, 25, 75) for count in (8, 16, 40)]
-    yield "Longformer", [Longformer(window, count) for window in (1, 11, 25, 75) for count in (4, 8, 16)]
-    yield "strided", [Strided(stride) for stride in (6, 8, 10, 12, 16, 24, 32)]
+    """Every method with every setting that is tried, made when it is asked for."""
+    yield "window", lambda: [Window(size) for size in (1, 11, 25, 35, 75, 101, 131, 171)]
+    yield "random", lambda: [RandomBlocks(count) for count in (5, 13, 25, 51, 103)]
+    yield "BigBird", lambda: [BigBird(count, 1, window) for window in (1, 11, 25, 75) for count in (8, 16, 40)]
+    yield "Longformer", lambda: [Longformer(window, count) for window in (1, 11, 25, 75) for count in (4, 8, 16)]
+    yield "strided", lambda: [Strided(stride) for stride in (6, 8, 10, 12, 16, 24, 32)]
     few = list(islice(samples, 16))
-    yield "Reformer, shared", [Reformer(buckets, rounds) for buckets in (4, 8, 16, 32, 64) for rounds in (1, 2)]
-    yield "Reformer", _reformers(None)
-    yield "Routing", _routings(few, None)
-    yield "k-means, raw", _k_means(few, None)
-    yield "distance, raw", _distances(few, None)
+    yield "Reformer, shared", lambda: [Reformer(each, rounds) for each in (4, 8, 16, 32, 64) for rounds in (1, 2)]
+    yield "Reformer", partial(_reformers, None)
+    yield "Routing", partial(_routings, few, None)
+    yield "k-means, raw", partial(_k_means, few, None)
+    yield "distance, raw", partial(_distances, few, None)
     for r in (4, 8):
-        near = learn(samples, r)
-        for name, metric in (("learned", near), ("PCA", principal(few, r))):
-            yield f"distance, {name} r = {r}", _distances(few, metric)
-            yield f"k-means, {name} r = {r}", _k_means(few, metric)
+        learned, pca = cache(partial(learn, samples, r)), cache(partial(principal, few, r))
+        for name, metric in (("learned", learned), ("PCA", pca)):
+            yield f"distance, {name} r = {r}", partial(_with, metric, partial(_distances, few))
+            yield f"k-means, {name} r = {r}", partial(_with, metric, partial(_k_means, few))
             if r == 4:
-                yield f"quantization, {name} r = {r}", [Quantization(beta, metric) for beta in (12, 24, 48, 96)]
-        yield f"Routing, learned r = {r}", _routings(few, near)
-    yield "Reformer, learned r = 8", _reformers(near)
+                yield f"quantization, {name} r = {r}", partial(_with, metric, _quantizations)
+        yield f"Routing, learned r = {r}", partial(_with, learned, partial(_routings, few))
+        if r == 8:
+            yield "Reformer, learned r = 8", partial(_with, learned, _reformers)
     for block in (4, 16):
-        near = learn(few, block=block)
-        counts = [max(1, round(share * N / block)) for share in (0.03, 0.06, 0.1, 0.15, 0.2)]
-        yield f"blocks of {block}", [BlockTopK(block, count, near) for count in counts]
+        yield f"blocks of {block}", partial(_with, partial(learn, few, block=block), partial(_blocks, block))
     for r in (4, 8, 16):
-        scores, shares = low_rank(few, r), (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
-        yield f"sketch r = {r}", [Sketch(scores, share) for share in shares]
+        scores = cache(partial(low_rank, few, r))
+        yield f"sketch r = {r}", partial(_with, scores, _sketches)
         if r < 16:
-            learned = refine(scores, samples, 72)
-            yield f"sketch r = {r}, learned further", [Sketch(learned, share) for share in shares]
-    probe = Probe.fit(few, 64, most=10_000, restarts=1)
-    yield "probe B = 64", [Probe(probe.centroids, probes, probe.projection) for probes in (1, 2, 3, 4, 6, 8, 10, 14)]
+            yield f"sketch r = {r}, learned further", partial(_with, scores, partial(_refined, samples))
+    for clusters, counts in ((64, (1, 2, 3, 4, 6, 8, 10, 14)), (128, (2, 4, 6, 8, 12, 16, 20, 28))):
+        yield f"probe B = {clusters}", partial(_probes, few, clusters, counts)
+
+
+def _with(metric: Callable[[], Projection], make: Callable[[Projection], list[Finder]]) -> list[Finder]:
+    return make(metric())
+
+
+def _quantizations(metric: Projection) -> list[Finder]:
+    return [Quantization(beta, metric) for beta in (12, 24, 48, 96)]
+
+
+def _blocks(block: int, metric: Projection) -> list[Finder]:
+    counts = [max(1, round(share * N / block)) for share in (0.03, 0.06, 0.1, 0.15, 0.2)]
+    return [BlockTopK(block, count, metric) for count in counts]
+
+
+def _sketches(scores: Projection) -> list[Finder]:
+    return [Sketch(scores, share) for share in (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)]
+
+
+def _refined(samples: Samples, scores: Projection) -> list[Finder]:
+    return _sketches(refine(scores, samples, 72))
+
+
+def _probes(samples: list[Sample], clusters: int, counts: Sequence[int]) -> list[Finder]:
+    probe = Probe.fit(samples, clusters, most=10_000, restarts=1)
+    return [Probe(probe.centroids, count, probe.projection) for count in counts]
 
 
 def _distances(samples: list[Sample], metric: Projection | None) -> list[Finder]:
@@ -197,7 +226,7 @@ def _reformers(metric: Projection | None) -> list[Finder]:
     return [Reformer(buckets, rounds, shared=False, projection=metric) for buckets, rounds in settings]
 
 
-def _chosen(finders: list[Finder], choose: list[Held], held: list[Held]) -> tuple[Tensor, Tensor]:
+def _chosen(finders: Sequence[Finder], choose: list[Held], held: list[Held]) -> tuple[Tensor, Tensor]:
     """Recall and sparsity on held-out sequences for each λ: (2, λ, heads), settings by head and by layer."""
     tried = [_means(finder, choose) for finder in finders]
     recall, sparsity = (torch.cat(each) for each in zip(*tried, strict=True))
