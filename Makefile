@@ -32,7 +32,7 @@ sanitize: .venv/installed
 	  -C build-dir=build/sanitizing .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
-	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attention/test_native.py
+	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attention/test_native.py tests/attention/test_assign.py
 
 benchmarks: .venv/installed
 	$(BIN)/python benchmarks/entmax.py

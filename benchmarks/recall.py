@@ -100,9 +100,7 @@ def main() -> None:
     parser.add_argument("--choose", type=int, default=4, help="more of the same text, to choose settings on")
     parser.add_argument("--held-out", type=int, default=32, help="to measure on")
     parser.add_argument("--layers", type=int, nargs="*", help="all unless given")
-    parser.add_argument(
-        "--only", default="", metavar="PATTERN", help="methods with such names: 'Routing|means'"
-    )
+    parser.add_argument("--only", default="", metavar="PATTERN", help="methods with such names: 'Routing|means'")
     parser.add_argument("--jobs", type=int, default=2, help="layers at the same time")
     arguments = parser.parse_args()
     fitted, every = arguments.sequences, arguments.sequences + arguments.choose

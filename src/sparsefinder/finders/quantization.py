@@ -73,11 +73,15 @@ class Quantization(Finder):
         q, k = projected(self.projection, q, k)
         lengths = grid.layout.query_lengths, grid.layout.key_lengths
         if self.query_edges is not None and self.key_edges is not None:
-            bins = _between(q, self.query_edges, self.beta), _between(k, self.key_edges, self.beta)
+            bins = [_between(q, self.query_edges, self.beta), _between(k, self.key_edges, self.beta)]
+        elif grid.n == grid.m and lengths == (None, None):
+            # Both at once: for short sequences it is the number of operations that takes the time.
+            bins = list(_ranked(torch.cat([q.mT, k.mT]).mT, None, self.beta).chunk(2))
         else:
             # The bins of padding do not matter: nobody sees it.
-            bins = _ranked(q, lengths[0], self.beta), _ranked(k, lengths[1], self.beta)
-        return Graph.buckets(*bins, grid)
+            bins = [_ranked(q, lengths[0], self.beta), _ranked(k, lengths[1], self.beta)]
+        of_queries, of_keys = bins
+        return Graph.buckets(of_queries, of_keys, grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
         return 0.0 if self.projection is None else float(n + m) * d * self.projection.queries.shape[-1]

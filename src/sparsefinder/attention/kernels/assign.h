@@ -35,12 +35,13 @@ struct Several {
     }
   }
   KERNEL_INLINE void enter(Floats score, Floats place) {
+    Floats better = zeros();
     for (int64_t slot = 0; slot < count; ++slot) {
       const Floats old_score = scores[slot], old_place = places[slot];
-      const Floats better = one_above(score, old_score);
+      // From where it is better on, all move by one slot: of equal ones, the first stays before.
+      better = larger(better, one_above(score, old_score));
       scores[slot] = larger(score, old_score);
       places[slot] = fused(better, place - old_place, old_place);
-      // What was there goes on to the next slot.
       score = zeros() - larger(zeros() - score, zeros() - old_score);
       place = fused(better, old_place - place, place);
     }
