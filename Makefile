@@ -28,8 +28,8 @@ browser:
 # sees that build and not the editable install.
 SANITIZED := build/sanitized
 sanitize: .venv/installed
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --upgrade --target $(SANITIZED) -C cmake.define.SPARSEFINDER_SANITIZE=ON \
-	  -C build-dir=build/sanitizing .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --upgrade --target $(SANITIZED) --config-settings=cmake.define.SPARSEFINDER_SANITIZE=ON \
+	  --config-settings=build-dir=build/sanitizing .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
 	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attention/test_native.py tests/attention/test_assign.py
