@@ -94,7 +94,7 @@ def trained(checkpoint: Path) -> PreTrainedModel:
     register()
     config = AutoConfig.from_pretrained(checkpoint)
     config.attention_probs_dropout_prob = 0.0
-    model = AutoModelForMaskedLM.from_pretrained(checkpoint, config=config)
+    model = AutoModelForMaskedLM.from_pretrained(checkpoint, config=config, dtype=torch.float32)
     model.set_attn_implementation("sdpa")
     return model.train()
 

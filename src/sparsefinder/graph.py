@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from .entmax import entmax
 from .errors import InputError
 from .layout import Grid, Layout
 from .pieces import Band, Blocks, Buckets, Columns, Index, Piece, Rows, Truth
@@ -104,20 +103,10 @@ class Graph:
         bias: Float[Tensor, "..."] | None = None,
     ) -> Graph:
         """The gold graph: the pairs that entmax attention gives weight to."""
-        grid = layout.of(q, k)
-        scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-        alpha = alpha.detach().reshape(-1, 1, 1) if isinstance(alpha, Tensor) else float(alpha)
-        k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
-        everything, found = cls.full(grid), []
-        for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):
-            scores = (q[:, :, queries].detach() * scale) @ k.detach().transpose(-1, -2)
-            if bias is not None:
-                scores = scores + (bias if bias.shape[-2] == 1 else bias[..., queries, :]).detach()
-            weights = entmax(scores.masked_fill(~everything.mask(queries), -math.inf), alpha)
-            b, h, i, j = weights.nonzero().unbind(-1)
-            found.append(((b * grid.heads + h) * grid.n + i + queries.start) * grid.m + j)
-        none = torch.zeros(0, dtype=torch.long, device=q.device)
-        return cls(grid, (_pairs(torch.cat([none, *found]).sort().values, grid),))
+        from .attention.api import support
+
+        batch, head, query, key = support(q, k, alpha, layout, scale, bias)
+        return cls.of_pairs(batch, head, query, key, layout.of(q, k))
 
     def __or__(self, other: Graph) -> Graph:
         if not self.grid.same_as(other.grid):

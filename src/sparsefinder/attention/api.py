@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Literal, overload
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import InputError
@@ -18,7 +18,7 @@ from ..graph import Graph
 from ..layout import Layout
 from .call import Call
 
-__all__ = ["attention", "backends"]
+__all__ = ["attention", "backends", "support"]
 
 # An implementation is a module with `run(call) -> out`, `weights(call) -> sparse tensor`, and `refusal(call)`, which
 # says why it cannot take a call, or None. "auto" takes the first of AUTOMATIC that has no such reason.
@@ -90,6 +90,16 @@ def attention(
         return out
     with torch.no_grad():
         return out, implementation.weights(call)
+
+
+def support(
+    q: Query, k: Key, alpha: float | Tensor, layout: Layout, scale: float | None, bias: Tensor | None
+) -> Int[Tensor, "four pairs"]:
+    """The pairs [batch, head, query, key] that entmax gives weight to, in order: what `Graph.of_entmax` is made of."""
+    call = _checked(q, k, k[..., :0], None, alpha, layout, scale, bias, 0.0)
+    with torch.no_grad():
+        weights = _choose("auto", call).weights(call)
+    return weights.indices()[:, weights.values() > 0]
 
 
 def backends() -> dict[str, str]:

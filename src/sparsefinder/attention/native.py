@@ -101,7 +101,7 @@ def weights(call: Call) -> Float[Tensor, "batch heads n m"]:
     support.write(rows, keys, values)
     head = rows // max(call.grid.n, 1)
     place = torch.stack((head // call.grid.heads, head % call.grid.heads, rows % max(call.grid.n, 1), keys))
-    return torch.sparse_coo_tensor(place, values, call.grid.shape, check_invariants=False).coalesce()
+    return torch.sparse_coo_tensor(place, values, call.grid.shape, check_invariants=False, is_coalesced=True)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ in the backward pass instead of being kept, so training needs no more memory tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..entmax import entmax
-from ..graph import CHUNK, Graph
+from ..graph import CHUNK, Graph, chunks
 from .call import Call
 
 __all__ = ["refusal", "run", "weights"]
@@ -35,21 +35,20 @@ def refusal(call: Call) -> str | None:
 def run(call: Call) -> Float[Tensor, "batch heads n e"]:
     if _gathering_pays(call):
         return _run_gathered(call)
-    chunks = [_maybe_again(_dense_chunk, call, queries) for queries in _chunks(call)]
-    return torch.cat(chunks, 2) if chunks else call.v.new_zeros(*call.q.shape[:3], call.v.shape[-1])
+    parts = [_maybe_again(_dense_chunk, call, queries) for queries in _chunks(call)]
+    return torch.cat(parts, 2) if parts else call.v.new_zeros(*call.q.shape[:3], call.v.shape[-1])
 
 
 def weights(call: Call) -> Float[Tensor, "batch heads n m"]:
     """The weights as a sparse tensor: all scores of a chunk are computed, only what got weight is kept."""
-    places, values = [], []
+    places = [torch.zeros(0, 4, dtype=torch.long, device=call.q.device)]
+    values = [torch.zeros(0, dtype=call.dtype, device=call.q.device)]
     for queries in _chunks(call):
         p = _dense_weights(call, queries)
         place = p.nonzero()
         values.append(p[tuple(place.unbind(-1))])
         place[:, 2] += queries.start
         places.append(place)
-    if not places:
-        return torch.sparse_coo_tensor(torch.zeros(4, 0, dtype=torch.long), torch.zeros(0), call.grid.shape)
     sparse = torch.sparse_coo_tensor(torch.cat(places).T, torch.cat(values), call.grid.shape, check_invariants=False)
     return sparse.coalesce()
 
@@ -65,10 +64,9 @@ def _maybe_again(chunk: Callable[..., Tensor], call: Call, *where: Any) -> Tenso
     return chunk(call, *where)
 
 
-def _chunks(call: Call) -> Iterable[slice]:
+def _chunks(call: Call) -> Iterator[slice]:
     batch, heads, n, m = call.grid.shape
-    step = max(1, CHUNK // max(1, batch * heads * m))
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+    return chunks(n, batch * heads * m)
 
 
 def _dense_chunk(call: Call, queries: slice) -> Float[Tensor, "batch heads count e"]:

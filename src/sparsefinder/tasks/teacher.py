@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
@@ -24,6 +25,8 @@ POSITIONS = "max_position_embeddings"
 def from_checkpoint(name: str, alpha: float, auto: Any, **changes: Any) -> PreTrainedModel:
     """A checkpoint with entmax attention, as the class that `auto` (AutoModelForMaskedLM, say) has for it.
 
+    Its weights become float32, whatever they were saved in: small updates vanish in half precision, and a CPU is slow
+    with it.
     changes: entries of its config to change, where it has them.
     """
     try:
@@ -33,7 +36,8 @@ def from_checkpoint(name: str, alpha: float, auto: Any, **changes: Any) -> PreTr
     if type(config) not in auto._model_mapping:
         raise InputError("checkpoint", f"{name}, a {config.model_type}", f"one that {auto.__name__} knows")
     changes = {key: value for key, value in changes.items() if hasattr(config, key)}
-    return load_model(name, alpha=alpha, model_class=auto._model_mapping[type(config)], **changes)
+    kind = auto._model_mapping[type(config)]
+    return load_model(name, alpha=alpha, model_class=kind, dtype=torch.float32, **changes)
 
 
 def from_config(

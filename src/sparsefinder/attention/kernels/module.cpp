@@ -85,15 +85,9 @@ NB_MODULE(_native, module) {
           "write",
           [](const Support& support, nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> rows,
              nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> keys, nb::ndarray<float, nb::ndim<1>, nb::c_contig> weights) {
-            int64_t place = 0;
-            for (size_t row = 0; row < support.rows.size(); ++row)
-              for (int j = 0; j < support.rows[row].count; ++j, ++place) {
-                rows.data()[place] = static_cast<int64_t>(row);
-                keys.data()[place] = support.rows[row].keys[j];
-                weights.data()[place] = support.rows[row].weights[j];
-              }
+            support.write(rows.data(), keys.data(), weights.data());
           },
-          "Write every entry's row, key and weight into arrays of `total()` numbers.");
+          "Write every entry's row, key and weight into arrays of `total()` numbers: rows, and keys within rows, in order.");
 
   module.def("band", [](std::optional<int64_t> lower, std::optional<int64_t> upper) {
     HeldPiece held{};

@@ -26,6 +26,8 @@ struct Support {
   // Memory for one task's rows: `total` keys, then as many weights.
   int* chunk(int64_t task, int64_t total);
   int64_t total() const;
+  // Every entry's row, key and weight, each into `total()` numbers: row by row, and the keys of a row in order.
+  void write(int64_t* rows_out, int64_t* keys_out, float* weights_out) const;
 };
 
 }  // namespace sparsefinder
