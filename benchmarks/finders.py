@@ -31,7 +31,9 @@ from benchmarks.recall import record
 from benchmarks.timing import interleaved
 from sparsefinder import Finder, attention
 from sparsefinder.finders import BigBird, Distance, KMeans, Probe, Quantization, Reformer, Routing, Sketch
-from sparsefinder.projection import Projection, learn, low_rank
+from sparsefinder.learning import learn
+from sparsefinder.moments import low_rank
+from sparsefinder.projection import Projection
 from sparsefinder.sample import Sample
 from sparsefinder.traces import Traces
 

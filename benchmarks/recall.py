@@ -47,8 +47,10 @@ from sparsefinder.finders import (
 )
 from sparsefinder.finders.base import projected
 from sparsefinder.finders.k_means import cluster, tokens_of
+from sparsefinder.learning import learn, refine
+from sparsefinder.moments import low_rank, principal
 from sparsefinder.pieces import Buckets
-from sparsefinder.projection import Projection, learn, low_rank, principal, refine
+from sparsefinder.projection import Projection
 from sparsefinder.sample import Sample, pooled
 from sparsefinder.traces import Samples, Traces
 

@@ -17,7 +17,10 @@ CHECKED = [
     "sparsefinder.graph",
     "sparsefinder.interface",
     "sparsefinder.layout",
+    "sparsefinder.learning",
+    "sparsefinder.masking",
     "sparsefinder.metrics",
+    "sparsefinder.moments",
     "sparsefinder.pareto",
     "sparsefinder.pieces",
     "sparsefinder.projection",
@@ -26,6 +29,7 @@ CHECKED = [
     "sparsefinder.sweep.masks",
     "sparsefinder.sweep.tally",
     "sparsefinder.traces",
+    "sparsefinder.triples",
 ]
 install_import_hook(CHECKED, "beartype.beartype")
 

@@ -11,10 +11,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sparsefinder import Full, GlobalTokens, Graph, InputError, Layout, Window, entmax
+from sparsefinder.checkpoints import load_model, save_model
 from sparsefinder.finders import Finder
 from sparsefinder.finders.base import Keys, Queries
 from sparsefinder.layout import Grid
-from sparsefinder.models import load_model, predicting, record, save_model, sites, use_entmax
+from sparsefinder.models import predicting, record, sites, use_entmax
 
 from .tiny_models import CAUSAL, MODELS, SEQUENCE_TO_SEQUENCE, make, padded, positions, words
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefinder import InputError
-from sparsefinder.pareto import frontier, hypervolume, quality, quality_at, sparsity_at
+from sparsefinder.pareto import frontier, frontiers, hypervolume, quality, quality_at, sparsity_at
 
 NAN = float("nan")
 # Few different numbers, so that points are often equal in one or in both.
@@ -29,6 +29,13 @@ def test_the_frontier_is_what_nobody_dominates(given: list[tuple[int, int]]) -> 
     assert [given[place][0] for place in found] == sorted(given[place][0] for place in found)
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 8), st.integers(-2, 8)), max_size=20))
+def test_frontiers_of_groups_are_those_of_each(given: list[tuple[int, int, int]]) -> None:
+    group, points = np.array([row[0] for row in given], np.int64), _points([row[1:] for row in given])
+    apart = [mine[frontier(points[mine])] for one in range(4) for mine in [np.flatnonzero(group == one)]]
+    assert frontiers(points, group).tolist() == np.concatenate(apart).tolist()
+
+
 @given(lists, st.integers(-1, 1))
 def test_the_hypervolume_is_the_number_of_cells_below(given: list[tuple[int, int]], reference: int) -> None:
     cells = {(a, b) for x, y in given for a in range(reference, x) for b in range(reference, y)}
@@ -42,7 +49,7 @@ def test_the_best_at_a_level(given: list[tuple[int, int]], level: int) -> None:
 
 
 def test_points_without_a_number_count_for_nothing() -> None:
-    points = _points([(0.5, NAN), (NAN, 0.9), (0.25, 0.5)])
+    points = _points([(0.5, NAN), (NAN, 0.9), (0.25, 0.5), (0.9, -np.inf)])
     assert frontier(points).tolist() == [2]
     assert hypervolume(points) == 0.125
     assert quality_at(points, 0.0) == 0.5

@@ -8,8 +8,11 @@ import torch
 from torch import Tensor
 
 from sparsefinder import Graph, InputError, Layout
-from sparsefinder.projection import Projection, _Triples, learn, low_rank, principal, refine
+from sparsefinder.learning import learn, refine
+from sparsefinder.moments import low_rank, principal
+from sparsefinder.projection import Projection
 from sparsefinder.sample import Chunk, Sample, block_vectors, pooled
+from sparsefinder.triples import Triples
 
 from .synthetic import HEADS, D, batches, grouped
 
@@ -75,7 +78,7 @@ def test_negatives_are_uniform_over_what_is_seen_and_not_gold(causal: bool, bloc
     positives = torch.zeros_like(counts)
     draws = 1500
     for _ in range(draws):
-        found = _Triples.of(sample, block, None, generator, chunk)
+        found = Triples.of(sample, block, None, generator, chunk)
         assert found is not None
         head, i = found.rows // n, found.rows % n
         positives.index_put_((head * 0, head, i, found.positive % n), torch.ones_like(i), accumulate=True)
@@ -96,7 +99,7 @@ def _any_in_blocks(pairs: Tensor, block: int) -> Tensor:
 @pytest.mark.parametrize("summed", [False, True])
 def test_the_loss_is_the_papers(summed: bool) -> None:
     sample = grouped(2, n=9)
-    found = _Triples.of(sample, 1, None, torch.Generator().manual_seed(0))
+    found = Triples.of(sample, 1, None, torch.Generator().manual_seed(0))
     assert found is not None
     maps = torch.randn(HEADS, D, 3)
     gaps: dict[int, list[float]] = {}
@@ -113,7 +116,7 @@ def test_the_loss_is_the_papers(summed: bool) -> None:
 def test_the_loss_of_blocks_is_that_of_their_vectors(chunk: Chunk) -> None:
     lengths = torch.tensor([23, 14])
     sample = grouped(2, n=23, layout=Layout(key_lengths=lengths, query_lengths=lengths))
-    found = _Triples.of(sample, 2, None, torch.Generator().manual_seed(0), chunk)
+    found = Triples.of(sample, 2, None, torch.Generator().manual_seed(0), chunk)
     assert found is not None
     maps = torch.randn(HEADS, D, 3)
     q, k = (block_vectors(tokens @ maps, lengths, 2, chunk).flatten(0, 2) for tokens in (sample.q, sample.k))
@@ -163,7 +166,7 @@ def test_learning_scores_further_orders_new_rows_better() -> None:
     first = low_rank(samples, 1)
     later = refine(first, samples, 20, progress=lambda step, loss: losses.append(loss))
     assert len(losses) == 20
-    held = _Triples.of(grouped(6, seed=99), 1, None, torch.Generator().manual_seed(0))
+    held = Triples.of(grouped(6, seed=99), 1, None, torch.Generator().manual_seed(0))
     assert held is not None
     assert held.score_loss(later.queries, later.keys, 1.0) < held.score_loss(first.queries, first.keys, 1.0)
     assert torch.equal(later.queries, refine(first, samples, 20).queries)
@@ -173,7 +176,7 @@ def test_learning_scores_further_orders_new_rows_better() -> None:
 
 def test_the_loss_of_scores_is_how_far_others_come_before_gold_keys() -> None:
     sample = grouped(1, n=9)
-    found = _Triples.of(sample, 1, None, torch.Generator().manual_seed(0))
+    found = Triples.of(sample, 1, None, torch.Generator().manual_seed(0))
     assert found is not None
     for_queries, for_keys = torch.randn(2, HEADS, D, 3)
     scores = (sample.q @ for_queries @ (sample.k @ for_keys).mT).flatten(0, 2)
@@ -207,7 +210,7 @@ def test_saving_and_loading(tmp_path: Path, shared: bool) -> None:
 
 
 def test_few_triples_are_enough_where_that_is_asked_for() -> None:
-    found = _Triples.of(grouped(2), 1, 50, torch.Generator().manual_seed(0))
+    found = Triples.of(grouped(2), 1, 50, torch.Generator().manual_seed(0))
     assert found is not None
     assert len(found.rows) == 50
 

@@ -60,6 +60,7 @@ def test_set_changes_and_adds_keys(small: Path) -> None:
         (["task.kind=poetry"], "poetry"),
         (["name=a/b"], "name: "),
         (["seed"], "key=value"),
+        (["sweep.windows=[1"], "valid YAML"),
         (["seed.low=1", "seed.low.er=2"], "seed|low"),
     ],
 )

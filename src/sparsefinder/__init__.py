@@ -1,5 +1,6 @@
 """Sparsefinder: predict which query–key pairs an entmax transformer will use, and compute only those."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .attention import attention
@@ -16,12 +17,19 @@ from .sample import Sample
 from .traces import Traces
 
 if TYPE_CHECKING:
-    from .models import load_model, predicting, record, save_model, use_entmax
+    from .checkpoints import load_model, save_model
+    from .models import predicting, record, use_entmax
 
 __version__ = "0.1.0"
 
 # These bring in transformers, which takes seconds to import, so they wait until they are asked for.
-_MODELS = ("load_model", "predicting", "record", "save_model", "use_entmax")
+_WAITING = {
+    "load_model": "checkpoints",
+    "predicting": "models",
+    "record": "models",
+    "save_model": "checkpoints",
+    "use_entmax": "models",
+}
 
 __all__ = [
     "Finder",
@@ -50,12 +58,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODELS:
-        from . import models
-
-        return getattr(models, name)
+    if name in _WAITING:
+        return getattr(import_module(f".{_WAITING[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODELS})
+    return sorted({*globals(), *_WAITING})

@@ -30,8 +30,9 @@ from .errors import InputError
 from .finders import FINDERS, Finder, Heads, Union
 from .finders.base import finder as finder_by_name
 from .finders.base import finder_class
+from .learning import learn
 from .metrics import GraphMetrics
-from .projection import Projection, learn
+from .projection import Projection
 from .sample import Sample
 from .traces import Samples, Site, Traces
 

@@ -12,25 +12,33 @@ from jaxtyping import Float, Int
 
 from .errors import InputError
 
-__all__ = ["frontier", "hypervolume", "quality", "quality_at", "sparsity_at"]
+__all__ = ["frontier", "frontiers", "hypervolume", "quality", "quality_at", "sparsity_at"]
 
-# Columns: sparsity and quality. A point that has a NaN counts for nothing.
+# Columns: sparsity and quality. A point that has a NaN or an infinity counts for nothing.
 Points = Float[np.ndarray, "count 2"]
+Places = Int[np.ndarray, " some"]
 
 
-def frontier(points: Points) -> Int[np.ndarray, " some"]:
+def frontier(points: Points) -> Places:
     """The places of the points that no other dominates, from the least sparse to the most; of equal ones, the first.
 
     >>> frontier(np.array([[0.5, 0.9], [0.8, 0.7], [0.4, 0.8]]))
     array([0, 1])
     """
-    places = np.flatnonzero(~np.isnan(points).any(-1))
-    sparsity, value = points[places].T if len(places) else np.zeros((2, 0))
+    return frontiers(points, np.zeros(len(points), np.int64))
+
+
+def frontiers(points: Points, group: Int[np.ndarray, " count"]) -> Places:
+    """The frontier of each group of points, one after the other, in one pass."""
+    places = np.flatnonzero(np.isfinite(points).all(-1))
+    sparsity, value = points[places].T
     # From the most sparse down, and of those equally sparse the best first: each that is better than all before stays.
-    order = np.lexsort((places, -value, -sparsity))
-    best = np.maximum.accumulate(value[order]) if len(order) else value
+    order = np.lexsort((places, -value, -sparsity, -group[places]))
+    rank = np.unique(value, return_inverse=True)[1]
+    # As ranks, so that those of one group can be put above all of the group before without rounding.
+    lifted = (rank - group[places] * (len(places) + 1))[order]
     ahead = np.ones(len(order), np.bool_)
-    ahead[1:] = value[order][1:] > best[:-1]
+    ahead[1:] = lifted[1:] > np.maximum.accumulate(lifted)[:-1]
     return places[order[ahead]][::-1]
 
 
@@ -44,14 +52,14 @@ def hypervolume(points: Points, reference: tuple[float, float] = (0.0, 0.0)) -> 
 
 def quality_at(points: Points, sparsity: float) -> float | None:
     """The best quality among the points that are at least this sparse; None if there is none."""
-    enough = points[points[:, 0] >= sparsity, 1]
-    return None if np.isnan(enough).all() else float(np.nanmax(enough))
+    enough = points[np.isfinite(points).all(-1) & (points[:, 0] >= sparsity), 1]
+    return float(enough.max()) if len(enough) else None
 
 
 def sparsity_at(points: Points, wanted: float) -> float | None:
     """The highest sparsity among the points of at least this quality; None if there is none."""
-    enough = points[points[:, 1] >= wanted, 0]
-    return None if np.isnan(enough).all() else float(np.nanmax(enough))
+    enough = points[np.isfinite(points).all(-1) & (points[:, 1] >= wanted), 0]
+    return float(enough.max()) if len(enough) else None
 
 
 def quality(score: float, full: float, better: str) -> float:

@@ -309,7 +309,10 @@ def _set(content: dict[str, Any], change: str) -> None:
         where = where.setdefault(parent, {})
         if not isinstance(where, dict):
             raise InputError("--set", repr(change), f"a key that has keys below it: {parent} is a value")
-    where[last] = yaml.safe_load(value)
+    try:
+        where[last] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise InputError("--set", repr(change), "a value that is valid YAML, such as [2, 4] or kmeans") from error
 
 
 def _explained(error: ValidationError) -> str:

@@ -10,11 +10,10 @@ from sparsefinder import compiled
 from sparsefinder.finders import Quantization
 from sparsefinder.finders.k_means import highest
 
-pytestmark = pytest.mark.skipif(compiled.module is None, reason="the native kernel was not built")
-
 
 @pytest.fixture(params=["best", "plain"], autouse=True)
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compiled.module is not None, "the kernels were not built"
     monkeypatch.setenv("SPARSEFINDER_KERNEL", request.param)
 
 

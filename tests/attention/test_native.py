@@ -20,8 +20,6 @@ from torch import Tensor
 from sparsefinder import Graph, InputError, Layout, attention
 from sparsefinder.attention import native
 
-pytestmark = pytest.mark.skipif(native._native is None, reason="the native kernel was not built")
-
 KERNELS = ("best", "plain")
 
 

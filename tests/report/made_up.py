@@ -71,7 +71,7 @@ def make_run(
     full = 11.37 if metric == "perplexity" else 34.47
     score = {
         "metric": metric, "value": full, "better": "lower" if metric == "perplexity" else "higher", "alpha": 1.5,
-        "signature": None, "details": {"far perplexity": 19.8} if metric == "perplexity" else {},
+        "sequences": 64, "signature": None, "details": {"far perplexity": 19.8} if metric == "perplexity" else {},
     }  # fmt: skip
     (folder / "teacher/score.json").write_text(json.dumps(score))
     _write(folder, "recall", recall_points(sizes, random))

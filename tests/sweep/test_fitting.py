@@ -9,7 +9,7 @@ import torch
 
 from sparsefinder.finders import KMeans, Oracle, Reformer
 from sparsefinder.folder import RunFolder
-from sparsefinder.projection import learn
+from sparsefinder.learning import learn
 from sparsefinder.recipe import Method
 from sparsefinder.sweep import fitting
 from sparsefinder.sweep.finding import Finders

@@ -16,7 +16,8 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph
 from ..layout import Layout
-from ..projection import Projection, low_rank
+from ..moments import low_rank
+from ..projection import Projection
 from ..sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected
 from .k_means import cluster, highest, nearest, tokens_of

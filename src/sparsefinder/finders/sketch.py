@@ -18,7 +18,9 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph, chunks
 from ..layout import Layout
-from ..projection import Projection, low_rank, refine
+from ..learning import refine
+from ..moments import low_rank
+from ..projection import Projection
 from ..sample import Sample
 from .base import Finder, Keys, Queries, projected
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..pareto import frontier, frontiers
 from .encoding import column
 from .methods import Series, series_of
-from .points import Floats, Head, Ints, Points, Setting, frontier, frontiers, own_words
+from .points import Floats, Head, Ints, Points, Setting, own_words
 
 __all__ = ["Cloud", "HeadFrontiers", "Score", "head_frontiers", "recall_cloud", "score_cloud"]
 
@@ -34,6 +35,9 @@ class Score:
     metric: str
     value: float
     lower_is_better: bool
+    # How many sequences it was measured on, and what else was measured on them.
+    sequences: int = 0
+    details: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def axis(self) -> str:
@@ -59,10 +63,14 @@ class Cloud:
         place = {(one.method, one.inputs): number for number, one in enumerate(self.series)}
         return np.array([place[one.method, one.inputs] for one in self.settings], dtype=np.int64)
 
+    @cached_property
+    def points(self) -> Floats:
+        return np.stack([self.x, self.y], -1)
+
     def of(self, number: int) -> tuple[Ints, Ints]:
         """The places of all points of a series, and of those on its frontier, from the densest to the sparsest."""
         mine = np.flatnonzero(self.which == number)
-        return mine, mine[frontier(self.x[mine], self.y[mine])]
+        return mine, mine[frontier(self.points[mine])]
 
     def to_page(self) -> dict[str, Any]:
         real = np.isfinite(self.x) & np.isfinite(self.y)
@@ -71,7 +79,7 @@ class Cloud:
         own = sorted({one.own for one in shown})
         number = {one: place for place, one in enumerate(own)}
         best = np.zeros(len(self.settings), dtype=bool)
-        best[frontiers(self.which, self.x, self.y)] = True
+        best[frontiers(self.points, self.which)] = True
         return {
             "series": column(self.which[places], "u1"),
             "own": column([number[one.own] for one in shown], "u2"),
@@ -164,7 +172,7 @@ def head_frontiers(cloud: Cloud, points: Points, window: int | None = None) -> H
         rows = rows[fits[points.setting]]
     which = cloud.which[points.setting[rows]]
     group = points.head[rows] * len(cloud.series) + which
-    best = frontiers(group, points.sparsity[rows], points.recall[rows])
+    best = frontiers(np.stack([points.sparsity[rows], points.recall[rows]], -1), group)
     return HeadFrontiers(points, cloud.series, window, rows[best], which[best])
 
 

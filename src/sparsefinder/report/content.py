@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -52,14 +53,13 @@ class Content:
     def score(self) -> Score | None:
         """The full model's score: on the same data as the points if it is among them."""
         about = read_score(self.folder)
-        full = [row for row in self.accuracy if row["method"] == "full"]
-        metric = full[0]["metric"] if full else about.get("metric")
-        if metric is None:
+        full = next((row for row in self.accuracy if row["method"] == "full"), None)
+        if full is None and not about:
             return None
-        value = full[0]["score"] if full else about["value"]
-        return Score(
-            metric, float(value), about.get("better", "lower" if metric == "perplexity" else "higher") == "lower"
-        )
+        better = about.get("better") or ("lower" if full and full["metric"] == "perplexity" else "higher")
+        if full is not None:
+            about = {**full, "value": full["score"], "details": json.loads(full["details"])}
+        return Score(about["metric"], float(about["value"]), better == "lower", about["sequences"], about["details"])
 
     @cached_property
     def scores(self) -> Cloud | None:

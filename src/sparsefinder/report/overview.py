@@ -30,12 +30,12 @@ def facts(
     folder: RunFolder, recipe: Recipe, score: Score | None, points: Points | None, settings: int
 ) -> list[dict[str, str]]:
     """The run in numbers with their units, each with a name."""
-    task, about = recipe.task, read_score(folder)
+    task, alpha = recipe.task, read_score(folder).get("alpha", recipe.task.alpha)
     found = [
         ("Teacher", _teacher(recipe)),
         ("Task", task.kind.replace("-", " ").replace("lm", "language model")),
         ("Data", f"{_source(task.data.train)} (measured on {_source(_measured(task.data))})"),
-        ("α of entmax", f"{about.get('alpha', task.alpha)}"),
+        ("α of entmax", f"{alpha}"),
     ]
     if points is not None:
         kinds = sorted({kind for kind, _, _ in points.heads})
@@ -45,8 +45,8 @@ def facts(
         found.append(("Measured", f"{settings:,} settings on {points.sequences:,} sequences"))
     if score is not None:
         way = "lower is better" if score.lower_is_better else "higher is better"
-        found.append((f"Full model's {score.metric}", f"{score.value:.2f} ({way})"))
-    found += [(f"… {name}", f"{value:.2f}") for name, value in about.get("details", {}).items()]
+        found.append((f"Full model's {score.metric}", f"{score.value:.2f} on {score.sequences:,} sequences ({way})"))
+        found += [(f"… {name}", f"{value:.4g}") for name, value in score.details.items()]
     seconds = sum(float(one.get("seconds", 0)) for one in stamps(folder).values())
     if seconds:
         found.append(("Time of all stages", _duration(seconds)))

@@ -1,4 +1,4 @@
-"""The points of a run as arrays: read from Parquet, averaged over heads, with frontiers and hypervolumes."""
+"""The points of a run as arrays: read from Parquet, averaged over heads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..folder import RunFolder
 
-__all__ = ["Points", "Setting", "frontier", "frontiers", "hypervolume", "read_points", "read_rows"]
+__all__ = ["Points", "Setting", "read_points", "read_rows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -86,34 +86,6 @@ def read_rows(folder: RunFolder, name: str) -> list[dict[str, Any]]:
     """The rows of `points/accuracy` or `points/timing`, which are few; none if the run has none."""
     files = _files(folder, name)
     return parquet.read_table(files).to_pylist() if files else []
-
-
-def frontier(sparsity: Floats, quality: Floats) -> Ints:
-    """The places of the points that no other one is at least as good as in both and better in one, sparsest last."""
-    return frontiers(np.zeros(len(sparsity), dtype=np.int64), sparsity, quality)
-
-
-def frontiers(group: Ints, sparsity: Floats, quality: Floats) -> Ints:
-    """The frontier of each group, one after the other, in one pass over a million points."""
-    real = np.flatnonzero(np.isfinite(sparsity) & np.isfinite(quality))
-    order = real[np.lexsort((-quality[real], -sparsity[real], group[real]))]
-    if not len(order):
-        return order
-    low, high = quality[order].min(), quality[order].max()
-    # Qualities within [0, 1] plus twice the group's number: a later group starts above everything before it.
-    rank = np.unique(group[order], return_inverse=True)[1]
-    lifted = 2.0 * rank + (quality[order] - low) / max(high - low, 1e-300)
-    best = np.maximum.accumulate(lifted)
-    better = np.concatenate([[True], lifted[1:] > best[:-1]])
-    kept = order[better]
-    return kept[np.lexsort((sparsity[kept], group[kept]))]
-
-
-def hypervolume(sparsity: Floats, quality: Floats) -> float:
-    """The share of the unit square that the points dominate: of all pairs of a sparsity and a recall in [0, 1]."""
-    best = frontier(sparsity, quality)
-    widths = np.diff(np.concatenate([[0.0], np.clip(sparsity[best], 0, 1)]))
-    return float((widths * np.clip(quality[best], 0, 1)).sum())
 
 
 def own_words(setting: str) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..pareto import frontier, hypervolume
 from .charts import Cloud, Score
 from .methods import Series
-from .points import frontier, hypervolume
 
 __all__ = ["RECALLS", "Line", "methods_table", "verdict"]
 
@@ -48,7 +48,7 @@ def methods_table(recall: Cloud, scores: Cloud | None, score: Score | None) -> l
         if scores is not None and score is not None:
             at_score = _sparsest(scores, scores.of(number)[0], _enough(score))
         at_recall = [_sparsest(recall, mine, wanted) for wanted in RECALLS]
-        lines.append(Line(series, len(mine), hypervolume(recall.x[mine], recall.y[mine]), at_recall, at_score))
+        lines.append(Line(series, len(mine), hypervolume(recall.points[mine]), at_recall, at_score))
     return sorted(lines, key=lambda line: -line.hypervolume)
 
 
@@ -75,7 +75,7 @@ def _dominance(cloud: Cloud, quality: str) -> str:
             )
     which = cloud.which
     rival = np.flatnonzero(np.isin(which, rivals))
-    common = rival[frontier(cloud.x[rival], cloud.y[rival])]
+    common = rival[frontier(cloud.points[rival])]
     shares = sorted(((int((which[common] == number).sum()), number) for number in rivals), reverse=True)
     parts = [f"{count} of {cloud.series[number].label}" for count, number in shares if count]
     if len(parts) == 1:

@@ -17,7 +17,9 @@ from typing import Any
 from ..finders.base import finder_class, projected
 from ..fitted import Sparsefinder, fit_finder
 from ..folder import RunFolder, key_of, whole_file, whole_folder, write_text
-from ..projection import Projection, learn, principal
+from ..learning import learn
+from ..moments import principal
+from ..projection import Projection
 from ..recipe import Fit, Recipe
 from ..sample import Sample
 from ..traces import Samples, Site, Traces

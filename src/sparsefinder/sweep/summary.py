@@ -89,7 +89,8 @@ def print_summary(folder: RunFolder) -> None:
     shown = [name for name in _COLUMNS if scored or ("score" not in name and name != "metric")]
     for name in shown:
         words = name in ("method", "inputs", "metric")
-        table.add_column(name.replace("_", " "), justify="left" if words else "right", no_wrap=words)
+        header = name.replace("_", " ").replace("hypervolume", "hyper-\nvolume")
+        table.add_column(header, justify="left" if words else "right", no_wrap=words)
     for row in rows:
         table.add_row(*(_shown(row[name]) for name in shown))
     # Where the output goes to a file there is no width to go by, and 80 places are too few.

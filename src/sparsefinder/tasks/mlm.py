@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..checkpoints import load_model
 from ..errors import InputError
-from ..models import load_model
 from ..recipe import MaskedLM
 from .base import Inputs, Score, Tokens, draw, ordered_batches, padded
 from .blocks import IGNORED, Blocks, cut, hide, nearest
@@ -66,9 +65,7 @@ class MaskedLMTask:
             train=self._train_blocks(folder), valid=self._hidden_blocks(folder)[: recipe.evaluate],
             collate=self._collate(tokenizer),
         )  # fmt: skip
-        if PartialState().is_main_process:
-            write_teacher(teacher, model, tokenizer, self._score(model, folder, None, None))
-        PartialState().wait_for_everyone()
+        write_teacher(teacher, model, tokenizer, lambda: self.evaluate(model, folder))
 
     def load(self, teacher: Path) -> PreTrainedModel:
         return load_model(teacher).eval()
@@ -100,6 +97,7 @@ class MaskedLMTask:
         written = [one if answer == IGNORED else answer for one, answer in zip(seen, answers, strict=True)]
         return Tokens(words, words, text_of(tokenizer, written))
 
+    @torch.no_grad()
     def evaluate(
         self,
         model: PreTrainedModel,
@@ -109,12 +107,8 @@ class MaskedLMTask:
         whole_prefix: bool = False,
     ) -> Score:
         """Perplexity. Whole sequences are seen at once, so that `whole_prefix` changes nothing."""
-        return self._score(model, teacher, count, batch)
-
-    @torch.no_grad()
-    def _score(self, model: PreTrainedModel, tokenizer: Path, count: int | None, batch: int | None) -> Score:
         model.eval()
-        blocks = self._hidden_blocks(tokenizer)[: count or self.recipe.evaluate]
+        blocks = self._hidden_blocks(teacher)[: count or self.recipe.evaluate]
         losses, right, apart = [], [], []
         for some in ordered_batches(blocks, batch or self.recipe.training.batch):
             seen, answers = (torch.stack([one[name] for one in some]) for name in ("input_ids", "labels"))
@@ -123,7 +117,7 @@ class MaskedLMTask:
             losses.append(cross_entropy(logits, answers[asked], reduction="none").double())
             right.append(logits.argmax(-1) == answers[asked])
             # Where the model sees something else than a mask, nothing has to be fetched.
-            fetched = seen[asked] == self._tokenizer_of(tokenizer).mask_token_id
+            fetched = seen[asked] == self._tokenizer_of(teacher).mask_token_id
             apart.append(nearest(seen, answers).where(fetched, -1))
         loss, far = torch.cat(losses), torch.cat(apart) > self.recipe.far
         details = {"far tokens": float(far.sum()), "accuracy": float(torch.cat(right).double().mean())}

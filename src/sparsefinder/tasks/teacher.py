@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from accelerate import PartialState
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
+from ..checkpoints import load_model, save_model
 from ..errors import InputError
 from ..folder import whole_folder, write_text
-from ..models import load_model, save_model, use_entmax
+from ..models import use_entmax
 from .base import Score, described
 
 __all__ = ["from_checkpoint", "from_config", "write_teacher"]
@@ -69,10 +72,14 @@ def from_config(
     return use_entmax(kind(config_class(**{"vocab_size": len(tokenizer), **tokens, **settings, **wanted})), alpha)
 
 
-def write_teacher(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, score: Score) -> None:
-    """Model, tokenizer and score, all at once."""
-    with whole_folder(folder) as new:
-        save_model(model, new)
-        tokenizer.save_pretrained(new)
-        about = described(score, model.config.entmax["alpha"])
-        write_text(new / "score.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+def write_teacher(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, score: Callable[[], Score]
+) -> None:
+    """Score the model and write it, its tokenizer and the score, all at once: the first process for all."""
+    if PartialState().is_main_process:
+        about = described(score(), model.config.entmax["alpha"])
+        with whole_folder(folder) as new:
+            save_model(model, new)
+            tokenizer.save_pretrained(new)
+            write_text(new / "score.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+    PartialState().wait_for_everyone()

@@ -29,9 +29,9 @@ from transformers import (
 )
 from transformers.integrations.integration_utils import TensorBoardCallback
 
+from ..checkpoints import load_model
 from ..errors import InputError
 from ..folder import DiskError, write_text
-from ..models import load_model
 from ..recipe import Training
 
 __all__ = ["Examples", "fit", "generator_for", "last_checkpoint"]

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
 from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..checkpoints import load_model
 from ..errors import InputError
-from ..models import load_model
 from ..recipe import Translation
 from .base import Inputs, Score, Tokens, draw, ordered_batches, padded
 from .data import Pair, read_pairs
@@ -56,9 +55,7 @@ class TranslationTask:
             train=noisy, valid=encode(read_pairs(recipe.data.valid), tokenizer, recipe.length),
             collate=Collator(tokenizer, start, recipe.word_dropout, self.seed), label_smoothing=recipe.label_smoothing,
         )  # fmt: skip
-        if PartialState().is_main_process:
-            write_teacher(teacher, model, tokenizer, self.evaluate(model, folder))
-        PartialState().wait_for_everyone()
+        write_teacher(teacher, model, tokenizer, lambda: self.evaluate(model, folder))
 
     def load(self, teacher: Path) -> PreTrainedModel:
         return load_model(teacher).eval()

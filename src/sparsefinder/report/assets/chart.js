@@ -1,6 +1,6 @@
 // A chart of lines and points that tells what it shows to the pointer and to the keyboard.
 //
-// options: label, x and y ({title, range, format, ticks}), lines ([{number, look, label, xs, ys, all, best}]),
+// options: label, x and y ({title, range, and maybe format and ticks}), lines ([{number, look, label, xs, ys, all, best}]),
 // rules ([{axis, value, label}]), star ({x, y, label}), describe(line, place) -> words of a point,
 // whether lines follow the legend (`legend`).
 // `all` and `best` are places in xs and ys: every point, faint, and those on the line, strong.
@@ -165,18 +165,20 @@ function spaced(spots) {
 function axes(options, inner, sx, sy, width) {
   const group = draw("g", { class: "axes" });
   const { x, y } = options;
-  for (const value of x.ticks ?? ticks(x.range, Math.max(3, Math.floor((inner.right - inner.left) / 70)))) {
+  const across = x.ticks ?? ticks(x.range, Math.max(3, Math.floor((inner.right - inner.left) / 70)));
+  for (const value of across) {
     const px = sx(value);
     group.append(
       draw("path", { class: "gridline", d: `M${px} ${inner.top}V${inner.bottom}` }),
-      draw("text", { x: px, y: inner.bottom + 17, "text-anchor": "middle" }, x.format(value)),
+      draw("text", { x: px, y: inner.bottom + 17, "text-anchor": "middle" }, (x.format ?? plain(across))(value)),
     );
   }
-  for (const value of ticks(y.range, 6)) {
+  const upwards = ticks(y.range, 6);
+  for (const value of upwards) {
     const py = sy(value);
     group.append(
       draw("path", { class: "gridline", d: `M${inner.left} ${py}H${inner.right}` }),
-      draw("text", { x: inner.left - 8, y: py + 4, "text-anchor": "end" }, y.format(value)),
+      draw("text", { x: inner.left - 8, y: py + 4, "text-anchor": "end" }, (y.format ?? plain(upwards))(value)),
     );
   }
   group.append(
@@ -234,6 +236,14 @@ function ticks([low, high], count) {
   for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + 1e-9 * step; value += step)
     found.push(Math.abs(value) < step / 1e6 ? 0 : value);
   return found;
+}
+
+// Numbers with as many decimals as it takes to tell them apart.
+function plain(values) {
+  const step = Math.min(...values.slice(1).map((value, place) => value - values[place]));
+  let digits = 0;
+  while (digits < 6 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6) digits++;
+  return (value) => value.toFixed(digits).replace("-", "−");
 }
 
 // A range with a little room around the values.

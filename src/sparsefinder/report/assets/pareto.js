@@ -107,11 +107,7 @@ function scoreFigure() {
     legend: true,
     lines,
     x: sparsityAxis(cloud.x),
-    y: {
-      title: score.axis,
-      range: [low, high],
-      format: (value) => value.toFixed(high - low < 5 ? 1 : 0).replace("-", "−"),
-    },
+    y: { title: score.axis, range: [low, high] },
     rules: [...goldRule(), { axis: "y", value: full, label: `full model ${score.value.toFixed(2)}`, dash: "2 3" }],
     star: data.gold === undefined ? null : { x: data.gold, y: full, label: "full entmax model" },
     describe: (line, place) => [

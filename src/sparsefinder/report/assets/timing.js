@@ -36,12 +36,12 @@ function showTiming() {
     const spot = line.spots[place];
     return [
       `${spot.blocks} attended blocks, ${size === "all" ? `mean of ${spot.rows} settings` : `blocks of ${size} tokens`}`,
-      `${spot.seconds.toFixed(1)} s (quartiles ${spot.low.toFixed(1)}–${spot.high.toFixed(1)} s), attention ${spot.attention_seconds?.toFixed(1) ?? "–"} s`,
+      `${duration(spot.seconds)} (quartiles ${duration(spot.low)} and ${duration(spot.high)}), attention ${duration(spot.attention_seconds)}`,
       `${score.metric} ${spot.score?.toFixed(2) ?? "–"}`,
     ];
   };
   const x = { title: "attended blocks of a query block", range: roomy(counts), ticks: counts, format: String };
-  const panel = (value, title, format, label) => {
+  const panel = (value, title, label) => {
     const options = () => {
       const found = lines(value);
       const rules = timing.lines
@@ -53,7 +53,7 @@ function showTiming() {
           dash: one.method === "full" ? "6 4" : "2 3",
         }));
       const [low, high] = roomy([...found.flatMap((line) => line.ys), ...rules.map((rule) => rule.value)], 0.1);
-      return { lines: found, rules, y: { title, range: [low, high], format } };
+      return { lines: found, rules, y: { title, range: [low, high] } };
     };
     return { view: chart({ label, x, describe, ...options() }), options };
   };
@@ -61,13 +61,11 @@ function showTiming() {
     panel(
       (spot) => spot.seconds,
       "seconds for a pass over the data",
-      (value) => value.toFixed(0),
       "Running time by number of attended blocks",
     ),
     panel(
       (spot) => (spot.score === null ? null : real(spot.score)),
       score.axis,
-      (value) => value.toFixed(1).replace("-", "−"),
       `${score.axis} by number of attended blocks`,
     ),
   ];
@@ -110,8 +108,8 @@ function showTiming() {
         ].map(([label, spot]) => [
           label,
           spot.blocks ? String(spot.blocks) : "all",
-          `${spot.seconds.toFixed(1)} s`,
-          spot.attention_seconds === null ? "–" : `${spot.attention_seconds.toFixed(1)} s`,
+          duration(spot.seconds),
+          duration(spot.attention_seconds),
           spot.score === null ? "–" : spot.score.toFixed(2),
           spot.sparsity === null ? "–" : percent(spot.sparsity),
         ]),
