@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import CHUNK, Graph, chunks
+from ..graph import CHUNK, Graph, tiles
 from ..layout import Grid, Layout
 from ..projection import Projection
 from ..sample import Sample, pooled
@@ -90,10 +90,10 @@ class Distance(Finder):
 def _near_by_all(q: Tensor, k: Tensor, radius: Tensor, grid: Grid) -> Int[Tensor, " pairs"]:
     """The pairs within the radius as numbers, row · m + key: all are compared, some queries at a time."""
     found = [torch.zeros(0, dtype=torch.long, device=q.device)]
-    for queries in chunks(grid.n, len(q) * grid.m):
-        near = _within(q[:, queries, None], k[:, None], radius[:, None, None])
-        head, i, j = near.nonzero().unbind(-1)
-        entries = (head * grid.n + i + queries.start) * grid.m + j
+    for heads, queries in tiles(len(q), grid.n, grid.m):
+        near = _within(q[heads, queries, None], k[heads, None], radius[heads, None, None])
+        first = (heads.start * grid.n + queries.start) * grid.m
+        entries = first + near.flatten().nonzero().squeeze(-1)
         found.append(entries[_visible(entries, grid)])
     return torch.cat(found)
 

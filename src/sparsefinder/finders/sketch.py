@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import Graph, chunks
+from ..graph import Graph, tiles
 from ..layout import Layout
 from ..learning import refine
 from ..moments import low_rank
@@ -67,21 +67,25 @@ class Sketch(Finder):
 
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
         grid = layout.of(q, k)
-        q, k = (tokens.detach() for tokens in projected(self.projection, q, k))
-        degrees, everything = grid.degrees(), Graph.full(grid)
+        q, k = (tokens.detach().flatten(0, 1) for tokens in projected(self.projection, q, k))
+        # What a query may see are always the first keys.
+        visible = grid.degrees().repeat_interleave(grid.heads, 0)[..., None]
+        hidden = bool((visible < grid.m).any())
+        keys = torch.arange(grid.m, device=grid.device)
         found = [torch.zeros(0, dtype=torch.long, device=grid.device)]
-        for queries in chunks(grid.n if grid.m else 0, grid.batch * grid.heads * grid.m):
-            scores = (q[:, :, queries] @ k.mT).masked_fill_(~everything.mask(queries), -math.inf)
+        for heads, queries in tiles(len(q), grid.n if grid.m else 0, grid.m):
+            scores, seen = q[heads, queries] @ k[heads].mT, visible[heads, queries]
+            if hidden:
+                scores.masked_fill_(keys >= seen, -math.inf)
             if self.share is None:
                 assert self.slack is not None
                 least = scores.amax(-1, keepdim=True) - self.slack
             else:
                 # A little is taken off first: 0.1 · 30 keys is 3, not the 4 that its rounding error would make.
-                wanted = (degrees[:, None, queries, None] * self.share - 1e-6).ceil().long()
-                least = _lowest_of(scores, wanted)
-            chosen = ((scores >= least) & (scores > -math.inf)).flatten().nonzero().squeeze(-1)
-            size = scores.shape[2] * grid.m
-            found.append(chosen // size * (grid.n * grid.m) + queries.start * grid.m + chosen % size)
+                least = _lowest_of(scores, (seen * self.share - 1e-6).ceil().long())
+            chosen = (scores >= least) & (scores > -math.inf) if hidden else scores >= least
+            first = (heads.start * grid.n + queries.start) * grid.m
+            found.append(first + chosen.flatten().nonzero().squeeze(-1))
         return Graph.of_numbers(torch.cat(found), grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
@@ -89,8 +93,8 @@ class Sketch(Finder):
 
 
 def _lowest_of(
-    scores: Float[Tensor, "batch heads count m"], wanted: Int[Tensor, "batch 1 count 1"]
-) -> Float[Tensor, "batch heads count 1"]:
+    scores: Float[Tensor, "heads count m"], wanted: Int[Tensor, "heads count 1"]
+) -> Float[Tensor, "heads count 1"]:
     """The lowest of the `wanted` highest scores of each row; infinite where none is wanted."""
     place = (scores.shape[-1] - wanted).clamp(max=scores.shape[-1] - 1)
     if scores.device.type != "cpu":
@@ -100,5 +104,4 @@ def _lowest_of(
         ordered = torch.from_numpy(np.partition(scores.numpy(), int(place.flatten()[0]), -1))
     else:
         ordered = torch.from_numpy(np.sort(scores.numpy(), -1))
-    lowest = ordered.gather(-1, place.expand(-1, scores.shape[1], -1, -1))
-    return torch.where(wanted > 0, lowest, math.inf)
+    return torch.where(wanted > 0, ordered.gather(-1, place), math.inf)

@@ -45,26 +45,23 @@ class TopK(Finder):
         refuse_decoding(self, layout)
         grid = layout.of(q, k)
         scale = 1 / math.sqrt(q.shape[-1]) if self.scale is None else self.scale
-        wanted = (grid.degrees().sum(-1) * self.share).round().long()
-        most = int(wanted.amax()) if grid.batch else 0
-        best = q.new_empty(grid.batch, grid.heads, 0)
-        places = torch.empty(grid.batch, grid.heads, 0, dtype=torch.long, device=grid.device)
-        everything = Graph.full(grid)
-        for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):
-            scores = (q[:, :, queries] * scale @ k.transpose(-1, -2)).masked_fill(~everything.mask(queries), -math.inf)
-            above = scores - entmax_threshold(scores, self.alpha)[..., None].nan_to_num(neginf=0.0)
-            here = torch.arange(queries.start * grid.m, queries.stop * grid.m, device=grid.device)
-            best, places = (
-                torch.cat([best, above.flatten(2)], -1),
-                torch.cat([places, here.expand_as(above.flatten(2))], -1),
-            )
-            best, order = best.topk(min(most, best.shape[-1]), -1)
-            places = places.gather(-1, order)
-        rank = torch.arange(best.shape[-1], device=grid.device)
-        keep = (rank < wanted[:, None, None]) & (best > -math.inf)
-        b, h, place = keep.nonzero().unbind(-1)
-        entry = places[b, h, place]
-        return Graph.of_pairs(b, h, entry // max(grid.m, 1), entry % max(grid.m, 1), grid)
+        # What a query may see are always the first keys.
+        visible, keys = grid.degrees(), torch.arange(grid.m, device=grid.device)
+        numbers = torch.arange(grid.n * grid.m, device=grid.device).view(grid.n, grid.m)
+        found = [torch.zeros(0, dtype=torch.long, device=grid.device)]
+        for head in range(grid.batch * grid.heads):
+            b, h = divmod(head, grid.heads)
+            wanted = int((visible[b].sum() * self.share).round())
+            best, places = q.new_empty(0), found[0]
+            for queries in chunks(grid.n, grid.m):
+                scores = q[b, h, queries] * scale @ k[b, h].mT
+                scores = scores.masked_fill(keys >= visible[b, queries, None], -math.inf)
+                above = scores - entmax_threshold(scores, self.alpha)[..., None].nan_to_num(neginf=0.0)
+                best, places = torch.cat([best, above.flatten()]), torch.cat([places, numbers[queries].flatten()])
+                best, order = best.topk(min(wanted, len(best)), sorted=False)
+                places = places[order]
+            found.append(places[best > -math.inf].sort().values + head * grid.n * grid.m)
+        return Graph.of_numbers(torch.cat(found), grid)
 
     def cost(self, n: int, m: int, d: int) -> float:
         return float(n) * m * d
