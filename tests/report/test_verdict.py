@@ -49,7 +49,7 @@ def test_the_score_of_the_full_model_is_what_others_are_held_against() -> None:
             "score": score, "sparsity": sparsity,
         }  # fmt: skip
 
-    recall = cloud(kmeans=[(0.9, 0.96)], window=[(0.8, 0.9)])
+    recall = cloud(kmeans=[(0.9, 0.96)], window=[(0.8, 0.9)], routing=[(0.8, 0.9)])
     score = Score("perplexity", 10.0, lower_is_better=True)
     scores = score_cloud(
         [row("full", 0, 10.0), row("kmeans", 0.95, 10.05), row("window", 0.7, 10.3)], score, recall.series
@@ -62,3 +62,4 @@ def test_the_score_of_the_full_model_is_what_others_are_held_against() -> None:
     lines = {line.series.method: line for line in methods_table(recall, scores, score)}
     assert lines["kmeans"].at_score is not None
     assert lines["window"].at_score is None
+    assert {method: line.scored for method, line in lines.items()} == {"kmeans": 1, "window": 1, "routing": 0}

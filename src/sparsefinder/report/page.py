@@ -103,5 +103,5 @@ def _line(content: Content, line: Line) -> dict[str, Any]:
         at_score = {"sparsity": line.at_score.sparsity, "words": scores.settings[line.at_score.place].words()}
     return {
         "series": content.series.index(line.series), "points": line.points, "hypervolume": line.hypervolume,
-        "reached": reached, "score": at_score,
+        "reached": reached, "scored": line.scored, "score": at_score,
     }  # fmt: skip

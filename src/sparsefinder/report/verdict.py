@@ -34,6 +34,8 @@ class Line:
     points: int
     hypervolume: float
     at_recall: Sequence[Reached | None]
+    # How many of its settings were run inside the model, and the sparsest that keeps its score.
+    scored: int
     at_score: Reached | None
 
 
@@ -44,11 +46,12 @@ def methods_table(recall: Cloud, scores: Cloud | None, score: Score | None) -> l
         mine, _ = recall.of(number)
         if not len(mine):
             continue
-        at_score = None
+        scored, at_score = 0, None
         if scores is not None and score is not None:
-            at_score = _sparsest(scores, scores.of(number)[0], _enough(score))
+            inside, _ = scores.of(number)
+            scored, at_score = len(inside), _sparsest(scores, inside, _enough(score))
         at_recall = [_sparsest(recall, mine, wanted) for wanted in RECALLS]
-        lines.append(Line(series, len(mine), hypervolume(recall.points[mine]), at_recall, at_score))
+        lines.append(Line(series, len(mine), hypervolume(recall.points[mine]), at_recall, scored, at_score))
     return sorted(lines, key=lambda line: -line.hypervolume)
 
 

@@ -26,7 +26,7 @@ function showOverview() {
 function methodsTable() {
   const reached = (one) =>
     one ? [make("span", {}, percent(one.sparsity)), make("small", {}, one.words)] : "not reached";
-  const scored = data.methods.some((line) => line.score);
+  const scored = data.methods.some((line) => line.scored);
   const headings = [
     "Method",
     "Hypervolume",
@@ -46,7 +46,7 @@ function methodsTable() {
       ),
       make("span", { class: "with-bar" }, line.hypervolume.toFixed(3), bar),
       ...line.reached.map(reached),
-      ...(scored ? [reached(line.score)] : []),
+      ...(scored ? [line.scored ? reached(line.score) : "not measured"] : []),
       String(line.points),
     ];
   });
