@@ -1,5 +1,7 @@
 """Frontiers and hypervolumes against brute force."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -62,5 +64,7 @@ def test_points_without_a_number_count_for_nothing() -> None:
 def test_scores_are_shares_of_the_full_model() -> None:
     assert quality(20.0, 25.0, "higher") == 0.8
     assert quality(12.5, 10.0, "lower") == 0.8
+    assert quality(math.inf, 10.0, "lower") == 0
+    assert math.isnan(quality(0.0, 0.0, "higher"))
     with pytest.raises(InputError, match="better"):
         quality(1.0, 1.0, "best")

@@ -7,6 +7,8 @@ of what the full model reaches, as `quality(20.0, 25.0, "higher")` is for BLEU. 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -63,7 +65,11 @@ def sparsity_at(points: Points, wanted: float) -> float | None:
 
 
 def quality(score: float, full: float, better: str) -> float:
-    """A score as a share of the full model's, turned round where lower is better."""
+    """A score as a share of the full model's, turned round where lower is better.
+
+    NaN where the full model reaches nothing: one that has hardly been trained may have a BLEU of 0.
+    """
     if better not in ("lower", "higher"):
         raise InputError("better", repr(better), '"lower" or "higher"')
-    return score / full if better == "higher" else full / score
+    best, other = (full, score) if better == "higher" else (score, full)
+    return other / best if best else math.nan

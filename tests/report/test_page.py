@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page
 from sparsefinder.recipe import load_recipe
 from sparsefinder.report import write_report
 from sparsefinder.report.content import Content
+from sparsefinder.sweep.summary import summary
 
 from .browser import browser, opened
 from .made_up import Sizes, make_run
@@ -46,6 +47,17 @@ def test_the_page_fits_its_width_and_every_section_is_there(running: Browser, ru
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         # To be looked at; pytest keeps the folders of its last runs.
         page.screenshot(path=str(run.folder / f"{width}.png"), full_page=True)
+
+
+def test_a_model_that_reaches_nothing_still_gets_its_table_and_page(running: Browser, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "untrained", HEADS, metric="BLEU", full=0.0)
+    scored = [row for row in summary(folder) if row["metric"] == "BLEU"]
+    assert {row["score_hypervolume"] for row in scored} == {0.0}
+    write_report(folder)
+    with opened(running, folder / "report/index.html") as page:
+        for name in ("overview", "pareto", "timing"):
+            page.locator(f"#{name}").scroll_into_view_if_needed()
+            assert "could not be shown" not in page.locator(f"#{name}").inner_text()
 
 
 def test_the_legend_hides_a_method_in_every_chart(running: Browser, run: Content) -> None:

@@ -37,14 +37,16 @@ def summary(folder: RunFolder) -> list[Row]:
             **{f"sparsity_at_{100 * wanted:.0f}": sparsity_at(values, wanted) for wanted in RECALLS},
             "metric": None, "score_at_gold": None, "score_hypervolume": None,
         }  # fmt: skip
-    full, better, gold, scored = _scored(folder)
+    better, gold, scored = _scored(folder)
     for key, points, _ in _by_method(scored, "sparsity"):
         if key not in rows:
             rows[key] = {**dict.fromkeys(_COLUMNS), "method": key[0], "inputs": key[1], "points": 0}
-        values = _pairs(points, "quality")
-        best = quality_at(values, gold)
-        score = None if best is None else best * full if better == "higher" else full / best
-        rows[key] |= {"metric": points[0]["metric"], "score_at_gold": score, "score_hypervolume": hypervolume(values)}
+        sparse = [one["score"] for one in points if one["sparsity"] >= gold and np.isfinite(_number(one["score"]))]
+        rows[key] |= {
+            "metric": points[0]["metric"],
+            "score_at_gold": (max if better == "higher" else min)(sparse, default=None),
+            "score_hypervolume": hypervolume(_pairs(points, "quality")),
+        }
     return sorted(rows.values(), key=lambda row: -(row["hypervolume"] or 0))
 
 
@@ -59,7 +61,7 @@ def write_summary(folder: RunFolder) -> None:
     rows: list[Row] = []
     for measure, points in (
         ("recall", averaged(read_points(folder, "recall")).to_pylist()),
-        ("quality", _scored(folder)[3]),
+        ("quality", _scored(folder)[-1]),
     ):
         for _, some, _ in _by_method(points, "sparsity"):
             ahead = set(frontier(_pairs(some, measure)).tolist())
@@ -110,16 +112,16 @@ def _by_method(points: Iterable[Row], gold: str) -> list[tuple[tuple[str, str], 
     return [(key, some, float(np.nanmean([_number(one[gold]) for one in some]))) for key, some in groups.items()]
 
 
-def _scored(folder: RunFolder) -> tuple[float, str, float, list[Row]]:
-    """The full model's score, which way is better, how sparse its gold graphs are; points with their share of it."""
+def _scored(folder: RunFolder) -> tuple[str, float, list[Row]]:
+    """Which way a score is better, how sparse the full model's gold graphs are, and points with their share of it."""
     points: list[Row] = read_points(folder, "accuracy").to_pylist()
     full = next((point for point in points if point["method"] == "full"), None)
     if full is None:
-        return 1.0, "higher", 0.0, []
+        return "higher", 0.0, []
     better = json.loads((folder / "teacher/score.json").read_text(encoding="utf-8"))["better"]
     for point in points:
         point["quality"] = quality(point["score"], full["score"], better)
-    return full["score"], better, full["own_gold_sparsity"], points
+    return better, full["own_gold_sparsity"], points
 
 
 def _pairs(points: Iterable[Mapping[str, Any]], measure: str) -> np.ndarray[Any, Any]:
