@@ -182,6 +182,10 @@ def test_weights_are_what_was_used(backend: str, kind: str) -> None:
     assert not weights.requires_grad
     torch.testing.assert_close(weights.to_dense() @ v.repeat_interleave(2, 1), out)
     assert not (weights.to_dense() > 0)[~graph.dense()].any()
+    # Sparse tensors are taken at their word that entries are in order, and none is there twice.
+    assert weights.is_coalesced()
+    batch, head, query, key = weights.indices()
+    assert ((((batch * H + head) * N + query) * M + key).diff() > 0).all()
 
 
 def test_dropout_drops_and_keeps_the_mean(way: str) -> None:
