@@ -18,6 +18,7 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 # What the tests of the report's page open it in; without one they are skipped. Debian's, unless there is one already.
 browser:
@@ -32,14 +33,14 @@ sanitize: .venv/installed
 	  --config-settings=build-dir=build/sanitizing .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
-	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attention/test_native.py tests/attention/test_assign.py
+	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attending/test_native.py tests/attending/test_assign.py
 
 benchmarks: .venv/installed
 	$(BIN)/python benchmarks/entmax.py
 	$(BIN)/python benchmarks/attention.py
 
 # Anew when what is installed changes; an editable install sees changes of Python code by itself.
-.venv/installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/sparsefinder/attention/kernels/*)
+.venv/installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/sparsefinder/kernels/*)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt -e ".[dev]"
 	touch $@

@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from sparsefinder import Graph, Layout, attention
-from sparsefinder.attention.native import counting
+from sparsefinder.attending.native import counting
 
 HEADS = 8
 SECONDS = 3.0  # about as long each row may take, after the warm-up

@@ -31,11 +31,11 @@ from benchmarks.recall import record
 from benchmarks.timing import interleaved
 from sparsefinder import Finder, attention
 from sparsefinder.finders import BigBird, Distance, KMeans, Probe, Quantization, Reformer, Routing, Sketch
-from sparsefinder.learning import learn
-from sparsefinder.moments import low_rank
-from sparsefinder.projection import Projection
-from sparsefinder.sample import Sample
-from sparsefinder.traces import Traces
+from sparsefinder.learning.learn import learn
+from sparsefinder.learning.moments import low_rank
+from sparsefinder.learning.projection import Projection
+from sparsefinder.learning.sample import Sample
+from sparsefinder.traces.store import Traces
 
 HEADS, D, R = 8, 64, 4
 

@@ -31,6 +31,7 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from sparsefinder import Finder, GlobalTokens, Window, load_model
+from sparsefinder.core.pieces import Buckets
 from sparsefinder.finders import (
     BigBird,
     BlockTopK,
@@ -47,12 +48,12 @@ from sparsefinder.finders import (
 )
 from sparsefinder.finders.base import projected
 from sparsefinder.finders.k_means import cluster, tokens_of
-from sparsefinder.learning import learn, refine
-from sparsefinder.moments import low_rank, principal
-from sparsefinder.pieces import Buckets
-from sparsefinder.projection import Projection
-from sparsefinder.sample import Sample, pooled
-from sparsefinder.traces import Samples, Traces
+from sparsefinder.hf.recording import record_traces
+from sparsefinder.learning.learn import learn, refine
+from sparsefinder.learning.moments import low_rank, principal
+from sparsefinder.learning.projection import Projection
+from sparsefinder.learning.sample import Sample, pooled
+from sparsefinder.traces.store import Samples, Traces
 
 N = 512
 LEVELS = (0.8, 0.9, 0.95)
@@ -141,7 +142,7 @@ def record(model_path: str, text: Path, count: int, folder: Path, layers: list[i
     first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
     whole = [[first, *ids[start : start + N - 2], last] for start in range(0, count * (N - 2), N - 2)]
     inputs = ({"input_ids": part} for part in torch.tensor(whole).split(4))
-    return Traces.record(model.base_model, inputs, folder, layers=layers)
+    return record_traces(model.base_model, inputs, folder, layers=layers)
 
 
 def _finders(samples: Samples) -> Grid:

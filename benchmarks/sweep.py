@@ -25,17 +25,17 @@ import torch
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.timing import interleaved
-from sparsefinder.folder import RunFolder
-from sparsefinder.recipe import Recipe
-from sparsefinder.recording import TraceWriter
-from sparsefinder.sample import Sample
-from sparsefinder.sweep.finding import Finders
-from sparsefinder.sweep.fitting import fit
-from sparsefinder.sweep.grids import GRIDS
-from sparsefinder.sweep.masks import Masks, masks_of
-from sparsefinder.sweep.recall import sweep_recall
-from sparsefinder.sweep.tally import GoldPairs, tally
-from sparsefinder.traces import Traces
+from sparsefinder.lab.folder import RunFolder
+from sparsefinder.lab.recipe import Recipe
+from sparsefinder.lab.sweep.finding import Finders
+from sparsefinder.lab.sweep.fitting import fit
+from sparsefinder.lab.sweep.grids import GRIDS
+from sparsefinder.lab.sweep.masks import Masks, masks_of
+from sparsefinder.lab.sweep.recall import sweep_recall
+from sparsefinder.lab.sweep.tally import GoldPairs, tally
+from sparsefinder.learning.sample import Sample
+from sparsefinder.traces.store import Traces
+from sparsefinder.traces.writer import TraceWriter
 
 HEADS, LENGTH, D = 12, 512, 64
 WHOLE = 144 * 100 * LENGTH * LENGTH

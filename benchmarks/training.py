@@ -29,7 +29,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.timing import interleaved, ratio
 from sparsefinder import GraphMetrics, record, use_entmax
-from sparsefinder.interface import register
+from sparsefinder.hf.interface import register
 
 WORDS = 8000
 MASKED = 0.15

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sparsefinder import Graph, Layout
-from sparsefinder.layout import Grid
+from sparsefinder.core.layout import Grid
 
 B, H, N, M, D = 2, 4, 17, 19, 8
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from sparsefinder import Layout
-from sparsefinder.sample import Sample
+from sparsefinder.learning.sample import Sample
 
 HEADS, D = 3, 12
 

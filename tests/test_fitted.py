@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from sparsefinder import GlobalTokens, Graph, InputError, Layout, Window, predicting, use_entmax
+from sparsefinder.core.metrics import GraphMetrics
 from sparsefinder.finders import FINDERS, Finder, Heads
 from sparsefinder.finders.base import finder_class
 from sparsefinder.fitted import Sparsefinder
-from sparsefinder.metrics import GraphMetrics
-from sparsefinder.recording import TraceWriter
-from sparsefinder.traces import Traces
+from sparsefinder.hf.recording import record_traces
+from sparsefinder.traces.store import Traces
+from sparsefinder.traces.writer import TraceWriter
 
 from .finders.cases import CASES
 from .finders.cases import HEADS as CASE_HEADS
@@ -126,7 +127,7 @@ def test_fitting_is_repeatable(traces: Traces) -> None:
 def test_a_fitted_one_predicts_in_a_model(tmp_path: Path) -> None:
     model = use_entmax(make("bert"))
     inputs = [{"input_ids": words(2, 12)} for _ in range(4)]
-    recorded = Traces.record(model, inputs, tmp_path / "traces", dtype="float32")
+    recorded = record_traces(model, inputs, tmp_path / "traces", dtype="float32")
     # With all ranks the sketch's scores are the real ones, and 2 below the best is the most that 1.5-entmax supports.
     fitted = Sparsefinder.fit(recorded, "sketch", r=8, slack=2.001)
     with torch.no_grad():

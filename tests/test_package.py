@@ -79,7 +79,7 @@ def test_building_with_and_without_a_compiler(compiler: str, tmp_path: Path) -> 
     assert done.returncode == 0, output
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "sparsefinder/entmax.py" in names
+    assert "sparsefinder/core/entmax.py" in names
     assert not any(name.endswith(".cpp") for name in names)
     built = any(name.startswith("sparsefinder/_native") for name in names)
     assert built is (compiler == "working"), output

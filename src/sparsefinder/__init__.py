@@ -3,32 +3,34 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .attention import attention
-from .entmax import entmax
+from .attending import attention, gold_graph
+from .core.entmax import entmax
+from .core.graph import Graph
+from .core.layout import Layout
+from .core.metrics import GraphMetrics
 from .errors import InputError, SparsefinderError
 from .finders import Finder, Full, GlobalTokens, Window, finder
 from .fitted import Sparsefinder
-from .graph import Graph
-from .layout import Layout
-from .metrics import GraphMetrics
-from .projection import Projection
-from .recording import TraceWriter
-from .sample import Sample
-from .traces import Traces
+from .learning.projection import Projection
+from .learning.sample import Sample
+from .traces.store import Traces
+from .traces.writer import TraceWriter
 
 if TYPE_CHECKING:
-    from .checkpoints import load_model, save_model
-    from .models import predicting, record, use_entmax
+    from .hf.checkpoints import load_model, save_model
+    from .hf.models import predicting, record, use_entmax
+    from .hf.recording import record_traces
 
 __version__ = "0.1.0"
 
 # These bring in transformers, which takes seconds to import, so they wait until they are asked for.
 _WAITING = {
-    "load_model": "checkpoints",
-    "predicting": "models",
-    "record": "models",
-    "save_model": "checkpoints",
-    "use_entmax": "models",
+    "load_model": "hf.checkpoints",
+    "predicting": "hf.models",
+    "record": "hf.models",
+    "record_traces": "hf.recording",
+    "save_model": "hf.checkpoints",
+    "use_entmax": "hf.models",
 }
 
 __all__ = [
@@ -49,9 +51,11 @@ __all__ = [
     "attention",
     "entmax",
     "finder",
+    "gold_graph",
     "load_model",
     "predicting",
     "record",
+    "record_traces",
     "save_model",
     "use_entmax",
 ]

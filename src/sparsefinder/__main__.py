@@ -1,5 +1,5 @@
 """`python -m sparsefinder`: the command line."""
 
-from .cli import main
+from .lab.cli import main
 
 main()

@@ -26,15 +26,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from .core.metrics import GraphMetrics
 from .errors import InputError
-from .finders import FINDERS, Finder, Heads, Union
+from .finders import Finder, Heads
 from .finders.base import finder as finder_by_name
 from .finders.base import finder_class
-from .learning import learn
-from .metrics import GraphMetrics
-from .projection import Projection
-from .sample import Sample
-from .traces import Samples, Site, Traces
+from .finders.state import restored, state_of
+from .learning.learn import learn
+from .learning.projection import Projection
+from .learning.sample import Sample
+from .traces.store import Samples, Site, Traces
 
 __all__ = ["GRIDS", "METRIC", "Sparsefinder", "fit_finder", "split_settings"]
 
@@ -126,7 +127,7 @@ class Sparsefinder(Mapping[Site, Finder]):
         """Write the finders to a folder: their settings as JSON, their tensors as safetensors."""
         tensors: dict[str, Tensor] = {}
         sites = [
-            {"kind": kind, "layer": layer, "finder": _state(finder, f"{kind}.{layer}", tensors)}
+            {"kind": kind, "layer": layer, "finder": state_of(finder, f"{kind}.{layer}", tensors)}
             for (kind, layer), finder in self.items()
         ]
         target = Path(path)
@@ -152,7 +153,7 @@ class Sparsefinder(Mapping[Site, Finder]):
         if config.get("format") != FORMAT:
             raise InputError("path", f"{path} of format {config.get('format')}", f"finders of format {FORMAT}")
         tensors = load_file(Path(path) / TENSORS)
-        return cls({(site["kind"], site["layer"]): _restored(site["finder"], tensors) for site in config["sites"]})
+        return cls({(site["kind"], site["layer"]): restored(site["finder"], tensors) for site in config["sites"]})
 
 
 def _learned(samples: Samples, site: Site, settings: Mapping[str, Any], seed: int, progress: bool) -> Projection:
@@ -238,57 +239,3 @@ def _best(recalls: Float[Tensor, "count heads"], sparsities: Float[Tensor, "coun
     enough = recalls >= wanted
     by_sparsity = torch.where(enough, sparsities, -1.0).argmax(0)
     return torch.where(enough.any(0), by_sparsity, recalls.argmax(0)).tolist()
-
-
-def _state(finder: Finder, key: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """A finder as JSON; its tensors go into the table under names that begin with the key."""
-    settings: dict[str, Any] = {}
-    for each in fields(finder):
-        value, name = getattr(finder, each.name), f"{key}.{each.name}"
-        if isinstance(value, Tensor):
-            value = {"tensor": _stored(name, value, tensors)}
-        elif isinstance(value, Projection):
-            sides = {"queries": value.queries, "keys": value.keys}
-            value = {"projection": [_stored(f"{name}.{side}", maps, tensors) for side, maps in sides.items()]}
-        elif isinstance(value, tuple) and all(isinstance(one, Finder) for one in value):
-            value = {"finders": [_state(one, f"{name}.{place}", tensors) for place, one in enumerate(value)]}
-        settings[each.name] = value
-    return {"name": _name(finder), "settings": settings}
-
-
-def _stored(name: str, tensor: Tensor, tensors: dict[str, Tensor]) -> str:
-    """Where the tensor is in the table: under this name, unless it is there already, as shared maps are."""
-    for place, known in tensors.items():
-        if known is tensor:
-            return place
-    tensors[name] = tensor
-    return name
-
-
-def _restored(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Finder:
-    settings: dict[str, Any] = {}
-    for name, value in state["settings"].items():
-        if isinstance(value, dict):
-            if "tensor" in value:
-                value = tensors[value["tensor"]]
-            elif "projection" in value:
-                value = Projection(*(tensors[place] for place in value["projection"]))
-            else:
-                value = tuple(_restored(one, tensors) for one in value["finders"])
-        settings[name] = tuple(value) if isinstance(value, list) else value
-    if state["name"] in COMPOSED:
-        return COMPOSED[state["name"]](**settings)
-    return finder_by_name(state["name"], **settings)
-
-
-COMPOSED: dict[str, Any] = {"heads": Heads, "union": Union}
-
-
-def _name(finder: Finder) -> str:
-    for name, kind in COMPOSED.items():
-        if type(finder) is kind:
-            return name
-    for name in FINDERS:
-        if type(finder) is finder_class(name):
-            return name
-    raise InputError("finder", type(finder).__name__, "one of the finders in FINDERS, to be found again by its name")

@@ -31,7 +31,7 @@ from sparsefinder.finders import (
     TopK,
     Window,
 )
-from sparsefinder.projection import Projection
+from sparsefinder.learning.projection import Projection
 
 from . import oracles
 from .oracles import Head, Predicate

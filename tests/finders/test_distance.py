@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sparsefinder import InputError, Layout
 from sparsefinder.finders import Distance, distance
-from sparsefinder.sample import Sample
+from sparsefinder.learning.sample import Sample
 
 
 @given(

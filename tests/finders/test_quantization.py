@@ -5,7 +5,7 @@ import torch
 
 from sparsefinder import Graph, InputError, Layout
 from sparsefinder.finders import Quantization, quantization
-from sparsefinder.sample import Sample
+from sparsefinder.learning.sample import Sample
 
 from .oracles import Head
 from .oracles import quantization as oracle

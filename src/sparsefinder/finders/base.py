@@ -16,10 +16,10 @@ from operator import or_
 from jaxtyping import Float
 from torch import Tensor
 
+from ..core.graph import Graph
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Layout
-from ..projection import Projection
+from ..learning.projection import Projection
 
 __all__ = ["FINDERS", "Finder", "Keys", "Queries", "Union", "finder", "finder_class", "projected", "refuse_decoding"]
 

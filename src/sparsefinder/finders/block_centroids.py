@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..graph import Graph
-from ..layout import Layout
-from ..projection import Projection
-from ..sample import Chunk, Sample, block_vectors, pooled
+from ..core.graph import Graph
+from ..core.layout import Layout
+from ..learning.projection import Projection
+from ..learning.sample import Chunk, Sample, block_vectors, pooled
 from .base import Finder, Keys, Queries, projected, refuse_decoding
 from .k_means import cluster
 from .random_blocks import check_blocks

@@ -9,11 +9,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..core.graph import Graph, chunks
+from ..core.layout import Grid, Layout
 from ..errors import InputError
-from ..graph import Graph, chunks
-from ..layout import Grid, Layout
-from ..projection import Projection
-from ..sample import Chunk, block_vectors
+from ..learning.projection import Projection
+from ..learning.sample import Chunk, block_vectors
 from .base import Finder, Keys, Queries, projected, refuse_decoding
 from .global_tokens import GlobalTokens
 from .random_blocks import check_blocks

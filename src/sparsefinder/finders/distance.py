@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..core.graph import CHUNK, Graph, tiles
+from ..core.layout import Grid, Layout
 from ..errors import InputError
-from ..graph import CHUNK, Graph, tiles
-from ..layout import Grid, Layout
-from ..projection import Projection
-from ..sample import Sample, pooled
+from ..learning.projection import Projection
+from ..learning.sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected
 
 __all__ = ["Distance"]

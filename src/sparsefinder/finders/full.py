@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..graph import Graph
-from ..layout import Layout
+from ..core.graph import Graph
+from ..core.layout import Layout
 from .base import Finder, Keys, Queries
 
 __all__ = ["Full"]

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from ..core.graph import Graph
+from ..core.layout import Grid, Layout
+from ..core.pieces import Buckets, Index, Piece, Truth
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Grid, Layout
-from ..pieces import Buckets, Index, Piece, Truth
-from ..projection import Projection
+from ..learning.projection import Projection
 from .base import Finder, Keys, Queries, Union
 
 __all__ = ["Heads", "of_heads"]

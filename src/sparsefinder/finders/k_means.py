@@ -13,11 +13,11 @@ from torch.nn.functional import pad
 
 from .. import compiled
 from ..compiled import capsule
+from ..core.graph import Graph
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Layout
-from ..projection import Projection
-from ..sample import Sample, pooled
+from ..learning.projection import Projection
+from ..learning.sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected
 
 __all__ = ["KMeans", "cluster", "highest", "nearest", "tokens_of"]

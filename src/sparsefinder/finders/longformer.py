@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from ..core.graph import Graph
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Layout
 from .base import Finder, Keys, Queries, refuse_decoding
 from .draws import choose
 from .window import Window

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..graph import Graph
-from ..layout import Layout
+from ..attending import gold_graph
+from ..core.graph import Graph
+from ..core.layout import Layout
 from .base import Finder, Keys, Queries
 
 __all__ = ["Oracle"]
@@ -15,7 +16,7 @@ __all__ = ["Oracle"]
 class Oracle(Finder):
     """Connect each query to the keys that entmax gives weight to.
 
-    >>> Oracle()(q, k).recall(Graph.of_entmax(q, k))  # ones
+    >>> Oracle()(q, k).recall(gold_graph(q, k))  # ones
 
     scale: what scores are multiplied by; 1 / √d if None.
     """
@@ -24,7 +25,7 @@ class Oracle(Finder):
     scale: float | None = None
 
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        return Graph.of_entmax(q, k, self.alpha, layout, self.scale)
+        return gold_graph(q, k, self.alpha, layout, self.scale)
 
     def cost(self, n: int, m: int, d: int) -> float:
         return float(n) * m * d

@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..core.graph import Graph
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Layout
-from ..moments import low_rank
-from ..projection import Projection
-from ..sample import Sample, pooled
+from ..learning.moments import low_rank
+from ..learning.projection import Projection
+from ..learning.sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected
 from .k_means import cluster, highest, nearest, tokens_of
 

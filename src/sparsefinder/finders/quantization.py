@@ -12,11 +12,11 @@ from torch import Tensor
 
 from .. import compiled
 from ..compiled import capsule
+from ..core.graph import Graph
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Layout
-from ..projection import Projection
-from ..sample import Sample, pooled
+from ..learning.projection import Projection
+from ..learning.sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected, refuse_decoding
 
 __all__ = ["Quantization"]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from ..core.graph import Graph
+from ..core.layout import Grid, Layout
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Grid, Layout
 from .base import Finder, Keys, Queries
 from .draws import choose
 from .tiles import chosen_blocks, covered, query_blocks

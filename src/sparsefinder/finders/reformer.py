@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..core.graph import Graph
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Layout
-from ..projection import Projection
+from ..learning.projection import Projection
 from .base import Finder, Keys, Queries, projected, refuse_decoding
 
 __all__ = ["Reformer"]

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..core.graph import Graph
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Layout
-from ..projection import Projection
-from ..sample import Sample
+from ..learning.projection import Projection
+from ..learning.sample import Sample
 from .base import Finder, Keys, Queries, projected, refuse_decoding
 from .k_means import tokens_of
 

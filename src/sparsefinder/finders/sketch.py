@@ -15,13 +15,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..core.graph import Graph, tiles
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph, tiles
-from ..layout import Layout
-from ..learning import refine
-from ..moments import low_rank
-from ..projection import Projection
-from ..sample import Sample
+from ..learning.learn import refine
+from ..learning.moments import low_rank
+from ..learning.projection import Projection
+from ..learning.sample import Sample
 from .base import Finder, Keys, Queries, projected
 
 __all__ = ["Sketch"]

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from ..core.graph import Graph
+from ..core.layout import Grid
+from ..core.pieces import Blocks
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Grid
-from ..pieces import Blocks
 
 __all__ = ["check_chunk", "chosen_blocks", "covered", "query_blocks"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from ..entmax import entmax_threshold
+from ..core.entmax import entmax_threshold
+from ..core.graph import Graph, chunks
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph, chunks
-from ..layout import Layout
 from .base import Finder, Keys, Queries, refuse_decoding
 
 __all__ = ["TopK"]

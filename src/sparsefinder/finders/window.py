@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.graph import Graph
+from ..core.layout import Layout
 from ..errors import InputError
-from ..graph import Graph
-from ..layout import Layout
 from .base import Finder, Keys, Queries
 
 __all__ = ["Window"]

@@ -1,0 +1,183 @@
+"""The one public way to attention: checks the arguments, fills in defaults, chooses an implementation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Literal, overload
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..core.graph import Graph
+from ..core.layout import Layout
+from ..errors import InputError
+from .call import Call
+
+__all__ = ["BACKENDS", "attention", "checked", "choose"]
+
+# An implementation is a module with `run(call) -> out`, `weights(call) -> sparse tensor`, and `refusal(call)`, which
+# says why it cannot take a call, or None. "auto" takes the first of AUTOMATIC that has no such reason.
+BACKENDS = {"reference": ".reference", "portable": ".portable", "native": ".native"}
+AUTOMATIC = ("native", "portable")
+
+Query = Float[Tensor, "batch heads n d"]
+Key = Float[Tensor, "batch kv_heads m d"]
+Value = Float[Tensor, "batch kv_heads m e"]
+Output = Float[Tensor, "batch heads n e"]
+
+
+@overload
+def attention(
+    q: Query, k: Key, v: Value, graph: Graph | None = ..., *, alpha: float | Tensor = ..., layout: Layout = ...,
+    scale: float | None = ..., exact: bool = ..., backend: str = ..., bias: Tensor | None = ..., dropout: float = ...,
+    return_weights: Literal[False] = ...,
+) -> Output: ...  # fmt: skip
+@overload
+def attention(
+    q: Query, k: Key, v: Value, graph: Graph | None = ..., *, alpha: float | Tensor = ..., layout: Layout = ...,
+    scale: float | None = ..., exact: bool = ..., backend: str = ..., bias: Tensor | None = ..., dropout: float = ...,
+    return_weights: Literal[True],
+) -> tuple[Output, Tensor]: ...  # fmt: skip
+def attention(
+    q: Query,
+    k: Key,
+    v: Value,
+    graph: Graph | None = None,
+    *,
+    alpha: float | Float[Tensor, "..."] = 1.5,
+    layout: Layout = Layout(),
+    scale: float | None = None,
+    exact: bool = False,
+    backend: str = "auto",
+    bias: Float[Tensor, "..."] | None = None,
+    dropout: float = 0.0,
+    return_weights: bool = False,
+) -> Output | tuple[Output, Tensor]:
+    """Entmax attention, over the pairs of a graph or over all.
+
+    >>> out = attention(q, k, v)                                # every pair that the layout lets be seen
+    >>> out = attention(q, k, v, Window(11)(q, k))              # only the pairs of a graph
+    >>> out, weights = attention(q, k, v, return_weights=True)  # weights: a sparse [batch, heads, n, m] tensor
+
+    Any graph that holds the pairs entmax gives weight to gives the full result (Proposition 1 of the paper).
+
+    q, k, v: [batch, heads, length, size]. k and v may have fewer heads than q, each then serving a group of them.
+    graph: the pairs to compute, cut down to what `layout` lets be seen.
+    alpha: 1 is softmax, 2 sparsemax; one number, or one for each head, with a gradient.
+    layout: causality, padding and the position of the queries.
+    scale: what scores are multiplied by; 1 / √d if None.
+    exact: compute whatever it takes to get the result over all pairs, whatever the graph.
+    backend: "reference" (one dense matrix, the oracle), "portable" (torch, any device, never n × m), "native" (C++,
+        the fast one on a CPU) or "auto".
+    bias: added to the scores after scaling; broadcasts to [batch, heads, n, m].
+    dropout: the share of weights dropped at random, as in training.
+    return_weights: also return the weights (without dropout or gradient). A query with no pair gets zeros.
+    """
+    call = checked(q, k, v, None if exact else graph, alpha, layout, scale, bias, dropout)
+    if exact:
+        if graph is not None:
+            _check_graph(graph, call)
+        call = replace(call, exact=True, first=None if graph is None else graph.within(layout))
+    implementation = choose(backend, call)
+    out: Tensor = implementation.run(call)
+    out = out if out.dtype == q.dtype else out.to(q.dtype)
+    if not return_weights:
+        return out
+    with torch.no_grad():
+        return out, implementation.weights(call)
+
+
+@cache
+def _module(name: str) -> ModuleType:
+    return import_module(BACKENDS[name], __package__)
+
+
+def choose(backend: str, call: Call) -> ModuleType:
+    """The implementation of this name; for "auto" the first that takes the call."""
+    if backend == "auto":
+        return next(module for name in AUTOMATIC if (module := _module(name)).refusal(call) is None)
+    if backend not in BACKENDS:
+        raise InputError("backend", repr(backend), f"one of {', '.join(map(repr, ['auto', *BACKENDS]))}")
+    refusal = _module(backend).refusal(call)
+    if refusal is not None:
+        raise InputError("backend", f"{backend!r}, which {refusal}", 'another one, or "auto"')
+    return _module(backend)
+
+
+def checked(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    graph: Graph | None,
+    alpha: float | Tensor,
+    layout: Layout,
+    scale: float | None,
+    bias: Tensor | None,
+    dropout: float,
+) -> Call:
+    """The arguments of `attention` as an implementation takes them, or an error that says what is wrong."""
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.ndim != 4:
+            want = "four dimensions: (batch, heads, length, size)"
+            raise InputError(name, f"a tensor of shape {tuple(tensor.shape)}", want)
+        if not tensor.is_floating_point():
+            raise InputError(name, f"a tensor of {tensor.dtype}", "floating-point numbers")
+        if tensor.dtype != q.dtype or tensor.device != q.device:
+            got = f"{tensor.dtype} on {tensor.device}"
+            raise InputError(name, got, f"the type and device of q: {q.dtype} on {q.device}")
+    batch, heads, n, d = q.shape
+    _, kv_heads, m, _ = k.shape
+    if k.shape[0] != batch or k.shape[3] != d:
+        raise InputError("k", f"shape {tuple(k.shape)}", f"({batch}, heads, keys, {d}) to go with q {tuple(q.shape)}")
+    if v.shape[:3] != k.shape[:3]:
+        raise InputError(
+            "v", f"shape {tuple(v.shape)}", f"({batch}, {kv_heads}, {m}, any) to go with k {tuple(k.shape)}"
+        )
+    if kv_heads == 0 or heads % kv_heads:
+        raise InputError("k", f"{kv_heads} heads", f"a number of heads that divides the {heads} heads of q")
+    if scale is not None and not math.isfinite(scale):
+        raise InputError("scale", scale, "a finite number, or None for 1 / √d")
+    if not 0 <= dropout < 1:
+        raise InputError("dropout", dropout, "a share from 0 up to, but not including, 1")
+    if bias is not None:
+        bias = _checked_bias(bias, (batch, heads, n, m))
+    call = Call(
+        q, k, v, layout.of(q, k), None, _checked_alpha(alpha, heads), 1 / math.sqrt(d or 1) if scale is None else scale,
+        bias, dropout,
+    )  # fmt: skip
+    if graph is None:
+        return call
+    _check_graph(graph, call)
+    return Call(q, k, v, call.grid, graph.within(layout), call.alpha, call.scale, bias, dropout)
+
+
+def _checked_alpha(alpha: float | Tensor, heads: int) -> float | Tensor:
+    if not isinstance(alpha, Tensor):
+        if not 1 <= alpha < math.inf:
+            raise InputError("alpha", alpha, "a number from 1 (softmax) upwards, such as 1.5")
+        return float(alpha)
+    if alpha.numel() not in (1, heads):
+        raise InputError(
+            "alpha", f"a tensor of shape {tuple(alpha.shape)}", f"one value, or one for each of {heads} heads"
+        )
+    return alpha.reshape(-1).expand(heads)
+
+
+def _checked_bias(bias: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+    right = bias.ndim <= 4 and all(
+        size in (1, whole) for size, whole in zip(reversed(bias.shape), reversed(shape), strict=False)
+    )
+    if not right:
+        raise InputError("bias", f"a tensor of shape {tuple(bias.shape)}", f"one that broadcasts to {shape}")
+    return bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
+
+
+def _check_graph(graph: Graph, call: Call) -> None:
+    if graph.grid.shape != call.grid.shape:
+        want = f"one for (batch, heads, queries, keys) = {call.grid.shape}"
+        raise InputError("graph", f"a graph for {graph.grid.shape}", want)

@@ -1,0 +1,249 @@
+"""Attention on the CPU in C++: exact, faster than softmax attention, at the cost of the graph where there is one.
+
+Thin: what the kernels in `kernels/` cannot take is refused here, and tensors become what they expect: vectors of
+float32, each contiguous, whose sizes are multiples of 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .. import compiled
+from ..compiled import capsule
+from ..core.graph import Graph
+from ..core.pieces import Band, Blocks, Buckets, Columns, Piece, Rows
+from ..errors import InputError
+from .call import Call
+
+_native = compiled.module
+
+__all__ = ["Counted", "counting", "refusal", "run", "weights"]
+
+LANES = 8
+# Keys and places in a row are counted in 32 bits.
+MOST_KEYS = 1 << 30
+# Where fewer keys are to be ruled out, or for fewer queries, looking at all of them is as fast.
+LEAST_SCREENED = 2048
+FEW_QUERIES = 8
+EVERYTHING = Band(None, None)
+
+
+class Counted:
+    """How many scores were computed in float32, for each [batch, head]: what `counting` gives."""
+
+    pairs: Tensor
+
+    def start(self, batch: int, heads: int) -> Tensor:
+        self.pairs = torch.zeros(batch, heads, dtype=torch.long)
+        return self.pairs
+
+
+_counter: ContextVar[Counted | None] = ContextVar("counter", default=None)
+
+
+@contextmanager
+def counting() -> Iterator[Counted]:
+    """Count the scores of the native calls made within; the last call's count stays.
+
+    >>> with counting() as counted:
+    ...     out = attention(q, k, v, exact=True)
+    >>> counted.pairs.sum() / layout.of(q, k).degrees().sum() / heads  # the share of pairs that was computed
+    """
+    counted = Counted()
+    token = _counter.set(counted)
+    try:
+        yield counted
+    finally:
+        _counter.reset(token)
+
+
+def refusal(call: Call) -> str | None:
+    if _native is None:
+        return "was not built when sparsefinder was installed (it needs a C++20 compiler)"
+    if call.q.device.type != "cpu":
+        return f"runs on the CPU only, not on {call.q.device}"
+    if call.q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return f"computes in float32, not in {call.q.dtype}"
+    if call.bias is not None:
+        return "takes no bias"
+    if call.dropout:
+        return "has no dropout"
+    if call.grid.m > MOST_KEYS or call.grid.n > MOST_KEYS:
+        return f"takes at most {MOST_KEYS} queries and keys"
+    if bool((call.alpha <= 1).any()) if isinstance(call.alpha, Tensor) else call.alpha <= 1:
+        return "takes no alpha of 1: softmax has no zeros to leave out"
+    return None
+
+
+def run(call: Call) -> Float[Tensor, "batch heads n e"]:
+    setting, tensors = _Setting.of(call), (call.q, call.k, call.v, call.alpha)
+    # A decoding step takes microseconds: what only gradients need is left out where there are none.
+    if torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in tensors):
+        out: Tensor = _Attention.apply(*tensors, setting)
+        return out
+    return setting.forward(*tensors, save=False)[0]
+
+
+def weights(call: Call) -> Float[Tensor, "batch heads n m"]:
+    _, support = _Setting.of(call).forward(call.q, call.k, call.v, call.alpha, save=True)
+    total = support.total()
+    rows, keys, values = torch.empty(total, dtype=torch.long), torch.empty(total, dtype=torch.long), torch.empty(total)
+    support.write(rows, keys, values)
+    head = rows // max(call.grid.n, 1)
+    place = torch.stack((head // call.grid.heads, head % call.grid.heads, rows % max(call.grid.n, 1), keys))
+    return torch.sparse_coo_tensor(place, values, call.grid.shape, check_invariants=False, is_coalesced=True)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What of a call is not a tensor with a gradient, in the kernels' terms."""
+
+    native: Any
+    scale: float
+    causal: bool
+    query_offset: Tensor | None
+    key_lengths: Tensor | None
+    query_lengths: Tensor | None
+    pieces: list[Any]
+    screened: bool
+    plain: bool
+
+    @staticmethod
+    def of(call: Call) -> _Setting:
+        layout, batch = call.grid.layout, call.grid.batch
+        offset = layout.query_offset
+        offsets = offset if isinstance(offset, Tensor) else torch.full((batch,), offset) if offset else None
+        screened = call.exact and call.grid.m >= LEAST_SCREENED and call.grid.n * call.groups > FEW_QUERIES
+        graph = call.first if screened else call.graph
+        pieces = [] if screened else [_piece(EVERYTHING)]
+        pieces = pieces if graph is None else _pieces(graph)
+        return _Setting(
+            _native, call.scale, layout.causal, _numbers(offsets), _numbers(layout.key_lengths),
+            _numbers(layout.query_lengths), pieces, screened, compiled.plain(),
+        )  # fmt: skip
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, save: bool) -> tuple[Tensor, Any]:
+        batch, heads, n, _ = q.shape
+        width, dtype = v.shape[-1], q.dtype
+        q, k, v = _prepared(q), _prepared(k), _prepared(v)
+        out = torch.empty((batch, heads, n, v.shape[-1]), dtype=torch.float32)
+        counter = _counter.get()
+        support, infinite = self.native.forward(
+            capsule(q), capsule(k), capsule(v), capsule(out), _alphas(alpha, heads), self.scale, self.causal,
+            self.query_offset, self.key_lengths, self.query_lengths, self.pieces, self.screened,
+            torch.get_num_threads(), self.plain, save, None if counter is None else counter.start(batch, heads),
+        )  # fmt: skip
+        if infinite:
+            raise InputError("scores", "NaN or infinity among them", "queries and keys whose products are finite")
+        return _cut(out, width, dtype), support
+
+    def backward(
+        self, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, grad: Tensor, support: Any, wants_alpha: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        depth, width, heads, dtype = q.shape[-1], v.shape[-1], q.shape[1], q.dtype
+        q, k, v, grad = (_prepared(x) for x in (q, k, v, grad))
+        grads = [torch.empty(x.shape, dtype=torch.float32) for x in (q, k, v)]
+        grad_alpha = torch.zeros(heads, dtype=torch.float64) if wants_alpha else None
+        self.native.backward(
+            *(capsule(x) for x in (q, k, v, grad, *grads)), _alphas(alpha, heads), self.scale, grad_alpha, support,
+            torch.get_num_threads(), self.plain,
+        )  # fmt: skip
+        grad_q, grad_k, grad_v = (_cut(x, size, dtype) for x, size in zip(grads, (depth, depth, width), strict=True))
+        return grad_q, grad_k, grad_v, grad_alpha
+
+
+class _Attention(torch.autograd.Function):
+    """Saves the inputs and the support, which is a small part of n × m."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, setting: _Setting) -> Tensor:
+        out, support = setting.forward(q, k, v, alpha, save=True)
+        ctx.save_for_backward(q, k, v, *([alpha] if isinstance(alpha, Tensor) else []))
+        ctx.setting, ctx.support, ctx.alpha = setting, support, None if isinstance(alpha, Tensor) else alpha
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, *alphas = ctx.saved_tensors
+        alpha = alphas[0] if alphas else ctx.alpha
+        grad_q, grad_k, grad_v, grad_alpha = ctx.setting.backward(
+            q, k, v, alpha, grads[0], ctx.support, ctx.needs_input_grad[3]
+        )
+        return grad_q, grad_k, grad_v, None if grad_alpha is None else grad_alpha.to(alpha.dtype), None
+
+
+def _pieces(graph: Graph) -> list[Any]:
+    """The graph's pieces in the kernels' terms. A graph with a piece that they do not know is listed pair by pair."""
+    known = (Band, Columns, Rows, Buckets, Blocks)
+    pieces: tuple[Piece, ...] = graph.pieces
+    if not all(isinstance(piece, known) for piece in pieces):
+        pieces = (graph.pairs(),)
+    return [_piece(piece) for piece in pieces]
+
+
+# Pieces do not change, so that they are turned into the kernels' terms once.
+_known: WeakKeyDictionary[Piece, Any] = WeakKeyDictionary()
+
+
+def _piece(piece: Piece) -> Any:
+    if piece not in _known:
+        _known[piece] = _turned(piece)
+    return _known[piece]
+
+
+def _turned(piece: Piece) -> Any:
+    native: Any = _native
+    match piece:
+        case Band():
+            return native.band(piece.lower, piece.upper)
+        case Columns():
+            return native.columns(piece.keys.contiguous().view(torch.uint8))
+        case Rows():
+            return native.rows(piece.queries.contiguous().view(torch.uint8))
+        case Buckets():
+            return native.buckets(_whole(piece.queries), _whole(piece.keys))
+        case Blocks():
+            offsets, blocks = _whole(piece.offsets), _whole(piece.blocks)
+            return native.blocks(offsets, blocks, piece.batch, piece.heads, piece.query_size, piece.key_size)
+    raise TypeError(f"not a piece that the kernels know: {type(piece).__name__}")
+
+
+def _whole(numbers: Tensor) -> Tensor:
+    return numbers.to(torch.long).contiguous()
+
+
+def _numbers(numbers: Tensor | None) -> Tensor | None:
+    return None if numbers is None else _whole(numbers)
+
+
+def _alphas(alpha: float | Tensor, heads: int) -> list[float]:
+    """One alpha a head."""
+    return alpha.tolist() if isinstance(alpha, Tensor) else [alpha] * heads
+
+
+def _prepared(x: Tensor) -> Tensor:
+    """Vectors of float32, each contiguous, padded with zeros to a multiple of 8: zeros change no product."""
+    x = x.detach()
+    if x.dtype != torch.float32:
+        x = x.to(torch.float32)
+    size = x.shape[-1]
+    if size == 0 or size % LANES:
+        return torch.nn.functional.pad(x, (0, -size % LANES or LANES))
+    return x if x.is_contiguous() or (x.stride(-1) == 1 and min(x.stride()) >= 0) else x.contiguous()
+
+
+def _cut(x: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    """What the caller gets: without the padding, in the type that came in."""
+    x = x if x.shape[-1] == size else x[..., :size]
+    return x if x.dtype == dtype else x.to(dtype)

@@ -1,0 +1,1 @@
+"""What everything else is made of: the mapping, layouts, graphs, metrics, frontiers. Knows torch and numpy only."""

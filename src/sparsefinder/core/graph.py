@@ -1,0 +1,353 @@
+"""Graph: which query–key pairs to look at. A union of pieces, never a matrix unless `dense()` is asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ..errors import InputError
+from .layout import Grid, Layout
+from .pieces import Band, Blocks, Buckets, Columns, Index, Piece, Rows, Truth
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+__all__ = ["Graph", "chunks", "tiles"]
+
+# How many key indices are listed, or scores computed, at a time.
+CHUNK = 1 << 22
+# Queries that share one list of keys where nothing but bands and global tokens decides.
+BAND_GROUP = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The pairs of [batch, head, query, key] that are in at least one piece and that the grid's layout lets be seen.
+
+    >>> grid = Layout(causal=True).of(q, k)
+    >>> graph = Graph.band(-5, 0, grid) | Graph.columns(first_token, grid)
+    >>> graph.sparsity()
+    """
+
+    grid: Grid
+    pieces: tuple[Piece, ...] = ()
+
+    @classmethod
+    def full(cls, grid: Grid) -> Graph:
+        """Every pair that the layout lets be seen."""
+        return cls.band(None, None, grid)
+
+    @classmethod
+    def band(cls, lower: int | None, upper: int | None, grid: Grid) -> Graph:
+        """Keys from `lower` to `upper` places after the query's position, both included; None is no limit."""
+        return cls(grid, (Band(lower, upper),))
+
+    @classmethod
+    def columns(cls, keys: Bool[Tensor, "batch heads m"], grid: Grid) -> Graph:
+        """Keys that every query sees. Batch and heads may have size 1 here and below: the same for all."""
+        _check_sizes("keys", keys, grid, grid.m)
+        return cls(grid, (Columns(keys),))
+
+    @classmethod
+    def rows(cls, queries: Bool[Tensor, "batch heads n"], grid: Grid) -> Graph:
+        """Queries that see every key."""
+        _check_sizes("queries", queries, grid, grid.n)
+        return cls(grid, (Rows(queries),))
+
+    @classmethod
+    def buckets(
+        cls, queries: Int[Tensor, "#batch #heads n slots"], keys: Int[Tensor, "#batch #heads m slots2"], grid: Grid
+    ) -> Graph:
+        """Pairs whose query and key have a bucket in common; −1 is no bucket."""
+        _check_sizes("queries", queries, grid, grid.n)
+        _check_sizes("keys", keys, grid, grid.m)
+        return cls(grid, (Buckets(queries, keys),))
+
+    @classmethod
+    def blocks(cls, chosen: Bool[Tensor, "batch heads query_blocks key_blocks"], size: int, grid: Grid) -> Graph:
+        """Square blocks of neighbouring queries and keys, the last ones cut off at the edge."""
+        _check_sizes("chosen", chosen, grid, -(-grid.n // size), -(-grid.m // size))
+        return cls(grid, (Blocks.of_mask(chosen, size, size),))
+
+    @classmethod
+    def of_dense(cls, chosen: Bool[Tensor, "batch heads n m"], grid: Grid) -> Graph:
+        """The pairs that are true in a matrix."""
+        return cls.blocks(chosen, 1, grid)
+
+    @classmethod
+    def of_pairs(cls, batch: Index, head: Index, query: Index, key: Index, grid: Grid) -> Graph:
+        """Explicit pairs, in any order, repeated or not."""
+        row = (batch * grid.heads + head) * grid.n + query
+        return cls.of_numbers(row * grid.m + key, grid)
+
+    @classmethod
+    def of_numbers(cls, pairs: Index, grid: Grid) -> Graph:
+        """Explicit pairs by their numbers ((batch · heads + head) · n + query) · m + key."""
+        in_order = bool((pairs[1:] > pairs[:-1]).all())
+        return cls(grid, (_pairs(pairs if in_order else torch.unique(pairs), grid),))
+
+    def __or__(self, other: Graph) -> Graph:
+        if not self.grid.same_as(other.grid):
+            raise InputError("graphs of |", f"{self.grid} and {other.grid}", "two graphs of the same sizes and layout")
+        return Graph(self.grid, self.pieces + other.pieces)
+
+    def __and__(self, other: Graph) -> Graph:
+        if self.grid.shape != other.grid.shape:
+            raise InputError("graphs of &", f"{self.grid.shape} and {other.grid.shape}", "two graphs of the same sizes")
+        few, many = (self, other) if self.list_bound() <= other.list_bound() else (other, self)
+        return Graph(few.grid, tuple(_Within(piece, many) for piece in few.pieces))
+
+    def contains(self, batch: Index, head: Index, query: Index, key: Index) -> Truth:
+        """Whether the graph has these pairs; the indices broadcast."""
+        batch, head, query, key = (
+            torch.as_tensor(index, device=self.grid.device) for index in (batch, head, query, key)
+        )
+        found = torch.zeros((), dtype=torch.bool, device=self.grid.device)
+        inside = key.clamp(0, max(self.grid.m - 1, 0))
+        for piece in self.pieces:
+            found = found | piece.contains(self.grid, batch, head, query, inside)
+        return found & self.grid.visible(batch, query, key)
+
+    def among(
+        self,
+        b: Int[Tensor, " count"],
+        h: Int[Tensor, " count"],
+        i: Int[Tensor, "count group"],
+        keys: Int[Tensor, "count width"],
+    ) -> Bool[Tensor, "count #group width"]:
+        """Which of the keys that `lists` gave for a group of queries each of them really has."""
+        if i.shape[1] == 1:
+            return (keys >= 0)[:, None]
+        b, h, i, keys = b[:, None, None], h[:, None, None], i[:, :, None], keys[:, None]
+        inside = keys.clamp(min=0)
+        found = torch.zeros_like(inside, dtype=torch.bool)
+        for piece in self.pieces:
+            # Where all queries of the group have the same keys, asking the first of them is enough.
+            found = found | piece.contains(self.grid, b, h, i[:, :1] if piece.uniform else i, inside)
+        return found & self.grid.visible(b, i, keys)
+
+    def mask(self, queries: slice) -> Bool[Tensor, "batch heads count m"]:
+        """The pairs of some queries as a matrix: for work in chunks."""
+        grid = self.grid
+        b, i, j = (torch.arange(size, device=grid.device) for size in (grid.batch, grid.n, grid.m))
+        seen = grid.visible(b[:, None, None, None], i[queries, None], j)
+        found = torch.zeros((), dtype=torch.bool, device=grid.device)
+        for piece in self.pieces:
+            found = found | piece.mask(grid, queries)
+        return (found & seen).expand(grid.batch, grid.heads, len(i[queries]), grid.m)
+
+    def dense(self) -> Bool[Tensor, "batch heads n m"]:
+        """The whole matrix, for small sizes and for the eye."""
+        return self.mask(slice(0, self.grid.n))
+
+    def lists(
+        self, group: int = 1, budget: int = CHUNK
+    ) -> Iterator[tuple[Int[Tensor, " count"], Int[Tensor, "count width"]]]:
+        """The keys of every row, in chunks: row numbers and, for each row, its keys in order, then −1.
+
+        A row is (batch, head, query), numbered in that order. With `group`, only every group-th query is listed, with
+        the keys of all queries of its group. Rows of like length come together, so that little is lost to padding; a
+        chunk lists about `budget` keys.
+        """
+        rows = self._firsts(group)
+        bounds, order = self._bounds(rows, group).sort(descending=True)
+        rows, start = rows[order], 0
+        while start < len(rows):
+            # The longest list of the chunk sets its width.
+            stop = start + max(1, budget // max(1, int(bounds[start])))
+            yield rows[start:stop], self._list(rows[start:stop], group)
+            start = stop
+
+    @property
+    def group(self) -> int:
+        """How many neighbouring queries have (nearly) the same keys, so that one list can serve them."""
+        return math.gcd(*(piece.group for piece in self.pieces)) or BAND_GROUP
+
+    def list_bound(self, group: int = 1) -> int:
+        """At most how many keys `lists` names, without listing them: repeated and hidden ones count too."""
+        return int(self._bounds(self._firsts(group), group).sum())
+
+    def degrees(self) -> Int[Tensor, "batch heads n"]:
+        """How many keys each query has, every pair counted once."""
+        grid = self.grid
+        degrees = torch.zeros(grid.batch * grid.heads * grid.n, dtype=torch.long, device=grid.device)
+        for rows, keys in self.lists():
+            degrees[rows] = (keys >= 0).sum(-1)
+        return degrees.view(grid.batch, grid.heads, grid.n)
+
+    def count(self) -> Int[Tensor, "batch heads"]:
+        """How many pairs each head has, |G| in the paper."""
+        return self.degrees().sum(-1)
+
+    def sparsity(self, layout: Layout | None = None) -> Float[Tensor, "batch heads"]:
+        """1 − |G| / (pairs that can be seen), Eq. 5 with its footnote; nothing to see is a sparsity of 1."""
+        grid = self.grid if layout is None else Grid(*self.grid.shape, layout, self.grid.device)
+        possible = grid.degrees().sum(-1, keepdim=True)
+        return 1 - self.count() / possible.clamp(min=1)
+
+    def recall(self, gold: Graph) -> Float[Tensor, "batch heads"]:
+        """The share of gold pairs that this graph has, Eq. 4; 1 where there is no gold pair."""
+        wanted = gold.count()
+        return torch.where(wanted > 0, (gold & self).count() / wanted.clamp(min=1), 1.0)
+
+    def pairs(self) -> Blocks:
+        """All pairs listed one by one, as a single piece."""
+        grid = self.grid
+        entries = [(rows[:, None] * grid.m + keys)[keys >= 0] for rows, keys in self.lists()]
+        none = torch.zeros(0, dtype=torch.long, device=grid.device)
+        return _pairs(torch.cat([none, *entries]).sort().values, grid)
+
+    def coarsen(self, block: int) -> Graph:
+        """The blocks of `block` × `block` positions in which this graph has a pair: a superset of it."""
+        return Graph(self.grid, (self.coarse_pairs(block),))
+
+    def coarse_pairs(self, block: int) -> Blocks:
+        """The same blocks, as a single piece."""
+        return self._blocks(block)[0]
+
+    def to_block_mask(self, block: int = 128) -> BlockMask:
+        """The same pairs for `torch.nn.attention.flex_attention`."""
+        from torch.nn.attention.flex_attention import BlockMask
+
+        grid = self.grid
+        piece, counts = self._blocks(block)
+        full = counts == block * block
+        partial_counts, partial = _tables(piece, ~full)
+        full_counts, whole = _tables(piece, full)
+        return BlockMask.from_kv_blocks(
+            partial_counts, partial, full_counts, whole, block, mask_mod=self.contains, seq_lengths=(grid.n, grid.m)
+        )
+
+    def within(self, layout: Layout) -> Graph:
+        """Restrict the graph further, to what a layout lets be seen."""
+        grid = Grid(*self.grid.shape, layout, self.grid.device)
+        return self if self.grid.same_as(grid) else self & Graph.full(grid)
+
+    def _bounds(self, rows: Int[Tensor, " count"], group: int) -> Int[Tensor, " count"]:
+        bounds = torch.zeros_like(rows)
+        for piece in self.pieces:
+            bounds = bounds + piece.bound(self.grid, *self._unravel(rows), group)
+        return bounds
+
+    def _firsts(self, group: int) -> Int[Tensor, " count"]:
+        """The row of the first query of each group."""
+        heads = torch.arange(self.grid.batch * self.grid.heads, device=self.grid.device)
+        return (heads[:, None] * self.grid.n + torch.arange(0, self.grid.n, group, device=heads.device)).flatten()
+
+    def _unravel(self, rows: Index) -> tuple[Index, Index, Index]:
+        grid = self.grid
+        head = rows // max(grid.n, 1)
+        return head // max(grid.heads, 1), head % max(grid.heads, 1), rows % max(grid.n, 1)
+
+    def _list(self, rows: Int[Tensor, " count"], group: int) -> Int[Tensor, "count width"]:
+        """The keys of these rows: each once, in order, then −1."""
+        grid = self.grid
+        b, h, i = self._unravel(rows)
+        parts = [piece.candidates(grid, b, h, i, group) for piece in self.pieces]
+        keys = torch.cat(parts, -1) if parts else rows.new_zeros(len(rows), 0)
+        # The last real query of a group sees whatever the others see.
+        lengths = grid.layout.query_lengths
+        real = torch.full_like(b, grid.n) if lengths is None else lengths[b]
+        last = torch.maximum(torch.minimum(i + group, real) - 1, i)
+        keys = torch.where(grid.visible(b[:, None], last[:, None], keys), keys, grid.m).sort(-1).values
+        repeated = torch.zeros_like(keys, dtype=torch.bool)
+        repeated[:, 1:] = keys[:, 1:] == keys[:, :-1]
+        if bool(repeated.any()):
+            keys = keys.masked_fill_(repeated, grid.m).sort(-1).values
+        keys = keys[:, : int((keys < grid.m).sum(-1).amax()) if keys.numel() else 0]
+        return torch.where(keys < grid.m, keys, -1)
+
+    def _blocks(self, block: int) -> tuple[Blocks, Int[Tensor, " entries"]]:
+        """The blocks in which there is a pair, and how many there are in each."""
+        if block < 1:
+            raise InputError("block", block, "a number of positions from 1 upwards")
+        grid = self.grid
+        pairs = self.pairs()
+        b, h, i = self._unravel(pairs.rows)
+        per_head, stride = -(-grid.n // block), -(-grid.m // block)
+        row = (b * grid.heads + h) * per_head + i // block
+        entries, counts = torch.unique(row * stride + pairs.blocks // block, return_counts=True)
+        listed = _pairs_of(entries // stride, entries % stride, grid.batch * grid.heads * per_head)
+        return Blocks(*listed, grid.batch, grid.heads, stride, block, block), counts
+
+
+@dataclass(frozen=True, eq=False)
+class _Within:
+    """The part of a piece that is also in a graph: what `&` is made of."""
+
+    piece: Piece
+    graph: Graph
+
+    @property
+    def group(self) -> int:
+        return self.piece.group
+
+    uniform = False
+
+    def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
+        return self.piece.contains(grid, b, h, i, j) & self.graph.contains(b, h, i, j)
+
+    def bound(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Index:
+        return self.piece.bound(grid, b, h, i, rows)
+
+    def candidates(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Int[Tensor, "count width"]:
+        keys = self.piece.candidates(grid, b, h, i, rows)
+        if rows > 1:
+            return keys
+        return torch.where(self.graph.contains(b[:, None], h[:, None], i[:, None], keys), keys, -1)
+
+    def mask(self, grid: Grid, queries: slice) -> Truth:
+        return self.piece.mask(grid, queries) & self.graph.mask(queries)
+
+
+def chunks(rows: int, width: int) -> Iterator[slice]:
+    """The rows of a matrix in slices of about CHUNK numbers, where a row has `width` of them."""
+    step = max(1, CHUNK // max(1, width))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def tiles(heads: int, n: int, m: int) -> Iterator[tuple[slice, slice]]:
+    """Parts of heads × n × m pairs, of about CHUNK each: some heads with all of their queries, or some queries of one.
+
+    In this order the pairs of all parts are in the order of their numbers, (head · n + query) · m + key.
+    """
+    together = max(1, CHUNK // max(1, n * m))
+    for first in range(0, heads, together):
+        some = slice(first, min(first + together, heads))
+        for queries in chunks(n, (some.stop - first) * m):
+            yield some, queries
+
+
+def _check_sizes(name: str, table: Tensor, grid: Grid, *sizes: int) -> None:
+    right = table.ndim >= 2 + len(sizes) and table.shape[2 : 2 + len(sizes)] == sizes
+    if not right or table.shape[0] not in (1, grid.batch) or table.shape[1] not in (1, grid.heads):
+        want = f"({grid.batch} or 1, {grid.heads} or 1, {', '.join(map(str, sizes))}) for the grid {grid.shape}"
+        raise InputError(name, f"a tensor of shape {tuple(table.shape)}", want)
+
+
+def _pairs_of(rows: Tensor, keys: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Offsets and keys of lists, from sorted rows and their keys."""
+    return torch.searchsorted(rows, torch.arange(count + 1, device=rows.device)), keys
+
+
+def _pairs(entries: Int[Tensor, " entries"], grid: Grid) -> Blocks:
+    """Pairs from their sorted numbers, row · m + key."""
+    rows = grid.batch * grid.heads * grid.n
+    m = max(grid.m, 1)
+    return Blocks(*_pairs_of(entries // m, entries % m, rows), grid.batch, grid.heads, m)
+
+
+def _tables(piece: Blocks, chosen: Bool[Tensor, " entries"]) -> tuple[Tensor, Tensor]:
+    """Some of the blocks as FlexAttention wants them: how many each row has, and a table as wide as there are."""
+    shape = (piece.batch, piece.heads, piece.query_blocks)
+    counts = torch.bincount(piece.rows[chosen], minlength=len(piece.offsets) - 1)
+    table = torch.zeros(len(counts), piece.key_blocks, dtype=torch.int32, device=counts.device)
+    table[torch.arange(piece.key_blocks, device=counts.device) < counts[:, None]] = piece.blocks[chosen].to(torch.int32)
+    return counts.view(shape).to(torch.int32), table.view(*shape, piece.key_blocks)

@@ -1,0 +1,156 @@
+"""How good a predicted graph is: recall, precision, sparsity and what rows they miss, per head and over many batches.
+
+Everything follows from a few counts for each (sample, head). *Macro* averages the ratios of all (sample, layer, head),
+as the paper does; *micro* pools the counts first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import InputError
+from .graph import Graph
+
+__all__ = ["Counts", "GraphMetrics", "Scores", "count", "full_recall", "precision", "recall", "sparsity"]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Pairs and queries of predicted and gold graphs, for each (sample, head)."""
+
+    visible: Int[Tensor, "samples heads"]
+    predicted: Int[Tensor, "samples heads"]
+    gold: Int[Tensor, "samples heads"]
+    hits: Int[Tensor, "samples heads"]
+    queries: Int[Tensor, "samples heads"]
+    complete: Int[Tensor, "samples heads"]
+    empty: Int[Tensor, "samples heads"]
+
+
+def count(predicted: Graph, gold: Graph) -> Counts:
+    """Compare two graphs, row by row. A query that may look at nothing counts for nothing."""
+    if predicted.grid.shape != gold.grid.shape:
+        raise InputError("gold", f"a graph for {gold.grid.shape}", f"one like the predicted: {predicted.grid.shape}")
+    visible = predicted.grid.degrees()[:, None].expand(-1, predicted.grid.heads, -1)
+    of_predicted, of_gold, of_hits = predicted.degrees(), gold.degrees(), (gold & predicted).degrees()
+    asks = visible > 0
+    return Counts(
+        visible=visible.sum(-1),
+        predicted=of_predicted.sum(-1),
+        gold=of_gold.sum(-1),
+        hits=of_hits.sum(-1),
+        queries=asks.sum(-1),
+        complete=((of_hits == of_gold) & asks).sum(-1),
+        empty=((of_predicted == 0) & asks).sum(-1),
+    )
+
+
+def recall(counts: Counts) -> Float[Tensor, "samples heads"]:
+    """The share of gold pairs that were predicted, Eq. 4; NaN where there are none."""
+    return counts.hits / counts.gold
+
+
+def precision(counts: Counts) -> Float[Tensor, "samples heads"]:
+    """The share of predicted pairs that are gold; NaN where nothing was predicted."""
+    return counts.hits / counts.predicted
+
+
+def sparsity(counts: Counts) -> Float[Tensor, "samples heads"]:
+    """The share of visible pairs that were not predicted, Eq. 5; NaN where nothing is visible."""
+    return 1 - counts.predicted / counts.visible
+
+
+def gold_sparsity(counts: Counts) -> Float[Tensor, "samples heads"]:
+    """The share of visible pairs that are not gold; NaN where nothing is visible."""
+    return 1 - counts.gold / counts.visible
+
+
+def full_recall(counts: Counts) -> Float[Tensor, "samples heads"]:
+    """The share of queries all of whose gold pairs were predicted: those whose output is exact."""
+    return counts.complete / counts.queries
+
+
+def empty_rows(counts: Counts) -> Float[Tensor, "samples heads"]:
+    """The share of queries for which nothing was predicted: their output is zero."""
+    return counts.empty / counts.queries
+
+
+RATIOS: dict[str, Callable[[Counts], Tensor]] = {
+    ratio.__name__: ratio for ratio in (recall, precision, sparsity, gold_sparsity, full_recall, empty_rows)
+}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The ratios of this module, averaged."""
+
+    recall: float
+    precision: float
+    sparsity: float
+    gold_sparsity: float
+    full_recall: float
+    empty_rows: float
+
+
+class GraphMetrics:
+    """Collects counts over batches and layers.
+
+    >>> metrics = GraphMetrics()
+    >>> metrics.update(Window(11)(q, k), gold_graph(q, k), layer=0)
+    >>> metrics.compute().recall
+
+    empty: what a ratio of nothing counts as in a macro average (the recall of a head without gold pairs, say): left out
+    ("skip"), or counted as "one" or "zero".
+    """
+
+    def __init__(self, empty: str = "skip") -> None:
+        if empty not in ("skip", "one", "zero"):
+            raise InputError("empty", repr(empty), '"skip", "one" or "zero"')
+        self.empty = empty
+        self._counts: dict[Hashable, list[Counts]] = {}
+
+    def update(self, predicted: Graph, gold: Graph, layer: Hashable = 0) -> Counts:
+        """Add a batch of one layer, and return its counts."""
+        counts = count(predicted, gold)
+        self._counts.setdefault(layer, []).append(counts)
+        return counts
+
+    def compute(self, average: str = "macro") -> Scores:
+        """The ratios over everything seen: "macro" or "micro"."""
+        everything = [self._layer(layer) for layer in self._counts]
+        if not everything:
+            raise InputError("metrics", "no batch yet", "at least one update() before compute()")
+        if average == "micro":
+            pooled = Counts(**{
+                field.name: torch.stack([getattr(counts, field.name).sum() for counts in everything]).sum()[None, None]
+                for field in fields(Counts)
+            })  # fmt: skip
+            return Scores(**{name: ratio(pooled).item() for name, ratio in RATIOS.items()})
+        if average != "macro":
+            raise InputError("average", repr(average), '"macro" or "micro"')
+        return Scores(**{
+            name: self._mean(torch.cat([ratio(counts).flatten() for counts in everything]), 0).item()
+            for name, ratio in RATIOS.items()
+        })  # fmt: skip
+
+    def by_head(self, ratio: str = "recall") -> dict[Hashable, Float[Tensor, " heads"]]:
+        """One ratio for each layer and head: the mean over samples."""
+        if ratio not in RATIOS:
+            raise InputError("ratio", repr(ratio), f"one of {', '.join(RATIOS)}")
+        return {layer: self._mean(RATIOS[ratio](self._layer(layer)), 0) for layer in self._counts}
+
+    def _layer(self, layer: Hashable) -> Counts:
+        parts = self._counts[layer]
+        return Counts(
+            **{field.name: torch.cat([getattr(part, field.name) for part in parts]) for field in fields(Counts)}
+        )
+
+    def _mean(self, ratios: Tensor, dim: int) -> Tensor:
+        if self.empty == "skip":
+            return ratios.nanmean(dim)
+        return ratios.nan_to_num(nan=1.0 if self.empty == "one" else 0.0).mean(dim)

@@ -1,0 +1,71 @@
+"""Finders as JSON and tensors, to be saved and found again by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from torch import Tensor
+
+from ..errors import InputError
+from ..learning.projection import Projection
+from .base import FINDERS, Finder, Union, finder, finder_class
+from .heads import Heads
+
+__all__ = ["restored", "state_of"]
+
+# Finders that are made of others, and are not in FINDERS.
+COMPOSED: dict[str, Any] = {"heads": Heads, "union": Union}
+
+
+def state_of(one: Finder, key: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """A finder as JSON; its tensors go into the table under names that begin with the key."""
+    settings: dict[str, Any] = {}
+    for each in fields(one):
+        value, name = getattr(one, each.name), f"{key}.{each.name}"
+        if isinstance(value, Tensor):
+            value = {"tensor": _stored(name, value, tensors)}
+        elif isinstance(value, Projection):
+            sides = {"queries": value.queries, "keys": value.keys}
+            value = {"projection": [_stored(f"{name}.{side}", maps, tensors) for side, maps in sides.items()]}
+        elif isinstance(value, tuple) and all(isinstance(part, Finder) for part in value):
+            value = {"finders": [state_of(part, f"{name}.{place}", tensors) for place, part in enumerate(value)]}
+        settings[each.name] = value
+    return {"name": _name(one), "settings": settings}
+
+
+def _stored(name: str, tensor: Tensor, tensors: dict[str, Tensor]) -> str:
+    """Where the tensor is in the table: under this name, unless it is there already, as shared maps are."""
+    for place, known in tensors.items():
+        if known is tensor:
+            return place
+    tensors[name] = tensor
+    return name
+
+
+def restored(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Finder:
+    """The finder that `state_of` gave this for."""
+    settings: dict[str, Any] = {}
+    for name, value in state["settings"].items():
+        if isinstance(value, dict):
+            if "tensor" in value:
+                value = tensors[value["tensor"]]
+            elif "projection" in value:
+                value = Projection(*(tensors[place] for place in value["projection"]))
+            else:
+                value = tuple(restored(one, tensors) for one in value["finders"])
+        settings[name] = tuple(value) if isinstance(value, list) else value
+    if state["name"] in COMPOSED:
+        return COMPOSED[state["name"]](**settings)
+    return finder(state["name"], **settings)
+
+
+def _name(one: Finder) -> str:
+    for name, kind in COMPOSED.items():
+        if type(one) is kind:
+            return name
+    for name in FINDERS:
+        if type(one) is finder_class(name):
+            return name
+    raise InputError("finder", type(one).__name__, "one of the finders in FINDERS, to be found again by its name")

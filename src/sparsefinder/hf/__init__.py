@@ -1,0 +1,1 @@
+"""Entmax and predicted attention in Hugging Face models."""

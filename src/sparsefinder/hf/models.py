@@ -1,0 +1,260 @@
+"""Entmax attention, predicted attention and recording for Hugging Face models.
+
+>>> model = load_model("bert-base-uncased", alpha=1.5)
+>>> with predicting(model, Window(51) | GlobalTokens(1)):
+...     model(**inputs)
+
+Every attention layer of a model is a site: its kind ("encoder", "decoder" for self-attention under a causal mask,
+"cross") and its number among the layers of that kind.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from ..errors import InputError
+from ..finders import Finder
+from ..traces.record import Record
+from .interface import KINDS, NAME, Attend, Decoding, register
+
+__all__ = ["predicting", "record", "sites", "use_entmax"]
+
+Alpha = float | Mapping[str, Any]
+Finders = Finder | Mapping[Any, Finder] | Callable[[str, int], Finder | None]
+
+
+def use_entmax(
+    model: PreTrainedModel, alpha: Alpha = 1.5, *, learn: bool = False, backend: str = "auto"
+) -> PreTrainedModel:
+    """Switch every attention layer of a model to entmax. Changes the model and returns it.
+
+    >>> use_entmax(model)                                             # 1.5 everywhere
+    >>> use_entmax(model, {"encoder": 1.5, "cross": [1.3, 1.4, 1.5]})  # by kind and layer; a list of lists: by head
+    >>> use_entmax(model, learn=True)                                 # one learned α in (1, 2) for each head
+
+    The α is kept in `model.config.entmax`, so that a checkpoint says what it was trained with.
+    """
+    register()
+    found = _find_sites(model)
+    values = {name: _alpha_of(alpha, attend) for name, (_, attend) in found.items()}
+    model.set_attn_implementation(NAME)
+    for name, (module, attend) in found.items():
+        attend.backend = backend
+        _set_alpha(module, attend, values[name], learn)
+        module.sparsefinder = attend  # type: ignore[assignment]
+    model.config.entmax = {"alpha": alpha_of(model), "learned": learn}
+    # Transformers does not save which implementation a model uses, and would load it with softmax. With this entry in
+    # its config.json it asks for entmax by name, and so refuses where Sparsefinder is not there to provide it.
+    model.config.attn_implementation = NAME
+    return model
+
+
+def sites(model: PreTrainedModel) -> dict[str, Attend]:
+    """The attention layers of a model that was switched to entmax, by the name of their module."""
+    found = {
+        name: module.sparsefinder
+        for name, module in model.named_modules()
+        if isinstance(getattr(module, "sparsefinder", None), Attend)
+    }
+    if not found:
+        want = "one switched by use_entmax(model, alpha=...) or loaded by load_model(...)"
+        raise InputError("model", f"{type(model).__name__} with softmax attention", want)
+    return found
+
+
+@contextmanager
+def predicting(
+    model: PreTrainedModel,
+    finders: Finders,
+    *,
+    kinds: Sequence[str] | None = None,
+    layers: Sequence[int] | None = None,
+    exact: bool = False,
+    backend: str | None = None,
+) -> Iterator[PreTrainedModel]:
+    """Within this block, attention looks only at the pairs that the finders predict.
+
+    >>> with predicting(model, Window(11), kinds=["decoder"], layers=[0, 1]):
+    ...     model.generate(**inputs)
+
+    finders: one for every site; a mapping from a kind, or from (kind, layer), to a finder; or a function of kind and
+    layer that returns a finder, or None to leave a site alone.
+    kinds, layers: which sites; all of them if None.
+    exact: use predictions only as the order of work, and compute the full result.
+    """
+    chosen = _choose(model, kinds, layers)
+    assigned = {id(attend): _finder_for(finders, attend) for attend in chosen}
+    if isinstance(finders, Mapping):
+        _check_keys(finders, chosen)
+    before = [(attend, attend.finder, attend.exact, attend.backend) for attend in chosen]
+    try:
+        for attend in chosen:
+            attend.finder, attend.exact = assigned[id(attend)], exact
+            attend.backend = attend.backend if backend is None else backend
+        yield model
+    finally:
+        for attend, finder, was_exact, was_backend in before:
+            attend.finder, attend.exact, attend.backend = finder, was_exact, was_backend
+
+
+@contextmanager
+def record(
+    model: PreTrainedModel,
+    sink: Callable[[Record], object] | None = None,
+    *,
+    kinds: Sequence[str] | None = None,
+    layers: Sequence[int] | None = None,
+) -> Iterator[list[Record]]:
+    """Within this block, collect the queries and keys of every attention call.
+
+    >>> with record(model, layers=[0]) as records:
+    ...     model(**inputs)
+    >>> records[0].gold.sparsity()
+
+    With `sink`, each record goes there instead as it comes, and nothing is kept: for more than memory holds.
+    """
+    records: list[Record] = []
+    take = records.append if sink is None else sink
+    chosen = _choose(model, kinds, layers)
+    for attend in chosen:
+        attend.sinks.append(take)
+    try:
+        yield records
+    finally:
+        for attend in chosen:
+            attend.sinks.remove(take)
+
+
+def _find_sites(model: PreTrainedModel) -> dict[str, tuple[nn.Module, Attend]]:
+    """Every attention module, with its kind and its number among those of its kind."""
+    found: dict[str, tuple[nn.Module, Attend]] = {}
+    counts, decoding = dict.fromkeys(KINDS, 0), Decoding()
+    for name, module in model.named_modules():
+        if not _uses_interface(type(module).forward):
+            continue
+        kind = _kind(name, module)
+        found[name] = module, Attend(kind, counts[kind], _heads(name, module), None, decoding)
+        counts[kind] += 1
+    if not found or not model._can_set_attn_implementation():
+        got = f"{type(model).__name__}, whose attention does not go through transformers' AttentionInterface"
+        raise InputError("model", got, "one that does: BERT, RoBERTa, ModernBERT, Marian, BART, T5, GPT-2, Llama, …")
+    return found
+
+
+@cache
+def _uses_interface(forward: Callable[..., Any]) -> bool:
+    try:
+        return "ALL_ATTENTION_FUNCTIONS" in inspect.getsource(forward)
+    except (OSError, TypeError):
+        return False
+
+
+def _kind(name: str, module: nn.Module) -> str:
+    # Marian and BART use one class for all three and T5 for two, so the place in the model has to tell.
+    where = f"{name.rpartition('.')[2]} {name.rpartition('.')[0].rpartition('.')[2]} {type(module).__name__}"
+    if getattr(module, "is_cross_attention", False) or re.search("cross|encoder_attn|encdec", where, re.IGNORECASE):
+        return "cross"
+    return "decoder" if getattr(module, "is_causal", False) else "encoder"
+
+
+def _heads(name: str, module: nn.Module) -> int:
+    for owner in (module, getattr(module, "config", None)):
+        for attribute in ("num_heads", "num_attention_heads", "n_heads"):
+            heads = getattr(owner, attribute, None)
+            if isinstance(heads, int):
+                return heads
+    raise InputError("model", f"{type(module).__name__} at {name}", "an attention module that says its number of heads")
+
+
+def _alpha_of(alpha: Alpha, attend: Attend) -> float | list[float]:
+    """The α of one site: one number, or one for each head."""
+    given: Any = alpha
+    if isinstance(given, Mapping):
+        unknown = sorted(set(given) - set(KINDS))
+        if unknown:
+            raise InputError("alpha", f"kinds {unknown}", f"only kinds of attention: {', '.join(KINDS)}")
+        given = given.get(attend.kind, 1.5)
+        if isinstance(given, Sequence):
+            if attend.layer >= len(given):
+                want = f"one for each {attend.kind} layer, and there is a layer {attend.layer}"
+                raise InputError("alpha", f"{len(given)} values for {attend.kind} layers", want)
+            given = given[attend.layer]
+    values = list(given) if isinstance(given, Sequence) else [given]
+    if len(values) not in (1, attend.heads):
+        want = f"one number, or one for each of {attend.heads} heads"
+        raise InputError("alpha", f"{len(values)} numbers for {attend.name}", want)
+    if not all(isinstance(value, int | float) and value >= 1 for value in values):
+        raise InputError("alpha", given, "numbers from 1 (softmax) upwards, such as 1.5")
+    return [float(value) for value in values] if isinstance(given, Sequence) else float(given)
+
+
+def _set_alpha(module: nn.Module, attend: Attend, alpha: float | list[float], learn: bool) -> None:
+    for old in ("entmax_logit", "entmax_alpha"):
+        if hasattr(module, old):
+            delattr(module, old)
+    if not learn and isinstance(alpha, float):
+        attend.alpha = alpha
+        return
+    parameter = next(module.parameters())
+    values = torch.as_tensor(alpha, dtype=torch.float32, device=parameter.device).expand(attend.heads).clone()
+    if not learn:
+        module.register_buffer("entmax_alpha", values, persistent=False)
+        return
+    if bool((values <= 1).any() or (values >= 2).any()):
+        raise InputError("alpha", alpha, "a start between 1 and 2, both excluded, where it is learned")
+    module.register_parameter("entmax_logit", nn.Parameter(torch.logit(values - 1)))
+
+
+def alpha_of(model: PreTrainedModel) -> float | dict[str, list[Any]]:
+    """α as `use_entmax` takes it: one number if it is the same everywhere."""
+    values: dict[str, list[Any]] = {}
+    for name, attend in sites(model).items():
+        alpha = attend.alpha_of(model.get_submodule(name))
+        values.setdefault(attend.kind, []).append(alpha if isinstance(alpha, float) else alpha.tolist())
+    every = [alpha for kind in values.values() for alpha in kind]
+    return every[0] if isinstance(every[0], float) and all(alpha == every[0] for alpha in every) else values
+
+
+def _choose(model: PreTrainedModel, kinds: Sequence[str] | None, layers: Sequence[int] | None) -> list[Attend]:
+    every = list(sites(model).values())
+    present = sorted({attend.kind for attend in every})
+    for kind in kinds or ():
+        if kind not in present:
+            raise InputError("kinds", kind, f"kinds of attention that this model has: {', '.join(present)}")
+    most = max(attend.layer for attend in every)
+    for layer in layers or ():
+        if not 0 <= layer <= most:
+            raise InputError("layers", layer, f"layers from 0 to {most}")
+    return [
+        attend
+        for attend in every
+        if (kinds is None or attend.kind in kinds) and (layers is None or attend.layer in layers)
+    ]
+
+
+def _finder_for(finders: Finders, attend: Attend) -> Finder | None:
+    if isinstance(finders, Finder):
+        return finders
+    if isinstance(finders, Mapping):
+        return finders.get((attend.kind, attend.layer), finders.get(attend.kind))
+    if callable(finders):
+        return finders(attend.kind, attend.layer)
+    want = "a finder, a mapping from kind or (kind, layer) to a finder, or a function of kind and layer"
+    raise InputError("finders", f"a {type(finders).__name__}", want)
+
+
+def _check_keys(finders: Mapping[Any, Finder], chosen: list[Attend]) -> None:
+    known = {attend.kind for attend in chosen} | {(attend.kind, attend.layer) for attend in chosen}
+    unknown = [key for key in finders if key not in known]
+    if unknown:
+        kinds = sorted({attend.kind for attend in chosen})
+        raise InputError("finders", f"the key {unknown[0]!r}", f"a kind out of {kinds}, or (kind, layer) of this model")

@@ -1,0 +1,55 @@
+"""Recording a teacher: its queries and keys on many inputs, as traces on disk.
+
+>>> traces = record_traces(model, batches, "runs/demo/traces", layers=[0, 3])
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from ..traces import Traces, TraceWriter
+from .models import record
+
+__all__ = ["record_traces", "teacher_hash"]
+
+
+def record_traces(
+    model: PreTrainedModel,
+    inputs: Iterable[Mapping[str, Any]],
+    path: str | Path,
+    *,
+    kinds: Sequence[str] | None = None,
+    layers: Sequence[int] | None = None,
+    dtype: str = "float16",
+    teacher: str | None = None,
+) -> Traces:
+    """Run an entmax model on batches of inputs, and write the queries and keys of the chosen layers.
+
+    A layer that adds a bias to its scores (T5) or has a mask of its own (sliding windows) is refused: what it
+    attends to does not follow from queries and keys, so finders that see nothing else could not learn it.
+
+    teacher: the hash of the model, where it is known already.
+    """
+    with (
+        TraceWriter(path, dtype=dtype, teacher=teacher or teacher_hash(model)) as writer,
+        record(model, writer.take, kinds=kinds, layers=layers),
+        torch.no_grad(),
+    ):
+        for batch in inputs:
+            model(**batch)
+    return Traces.open(path)
+
+
+def teacher_hash(model: torch.nn.Module) -> str:
+    """A hash of a model's weights, their names and types."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Runs: from text to a report, by recipe."""

@@ -1,0 +1,341 @@
+"""Recipes: what a run does, from text to report, as YAML that is checked before anything starts.
+
+>>> recipe = load_recipe("recipes/demo-mlm.yaml", ["seed=1", "task.training.steps=500"])
+>>> recipe.task.training.steps
+500
+
+Every key is in the classes below with what it means; whatever is left out takes the default that stands there.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..errors import InputError
+
+__all__ = [
+    "Accuracy", "Fit", "HubSource", "MaskedLM", "Method", "Recipe", "Report", "Sweep", "Timing", "Trace", "Training",
+    "Translation", "dump_recipe", "load_recipe",
+]  # fmt: skip
+
+
+class Part(BaseModel):
+    """A part of a recipe: no key that it does not know, nothing changed after it was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HubSource(Part):
+    """A data set by its name on the hub, read through `datasets`."""
+
+    hub: str
+    config: str | None = None
+    split: str = "train"
+    # Of a text: its column. Of pairs: the column that holds both languages, or none if each has a column of its own.
+    column: str | None = None
+    # The names of the two languages in that column (or of their columns); for translation.
+    source: str | None = None
+    target: str | None = None
+
+
+class BuiltinSource(Part):
+    """Text that every machine has or that is made on the spot: `python` (Python's manual and the docstrings of
+    installed packages), `numbers-de` and `numbers-fr` (numbers, dates and times with their translation).
+    """
+
+    builtin: Literal["python", "numbers-de", "numbers-fr"]
+    part: Literal["train", "valid", "test"] = "train"
+    # At most so many lines or pairs; all of them (or, where they are made, 20,000) if not given.
+    count: int | None = Field(None, ge=1)
+
+
+# A path is text, one paragraph a line. Pairs: one path of tab-separated lines, or two of aligned lines. Plain or .gz.
+TextSource = str | HubSource | BuiltinSource
+PairSource = str | tuple[str, str] | HubSource | BuiltinSource
+
+
+class TextData(Part):
+    """Texts to train on and to measure on."""
+
+    train: TextSource
+    valid: TextSource
+
+
+class PairData(Part):
+    """Sentence pairs to train on, to stop by and to measure on."""
+
+    train: PairSource
+    valid: PairSource
+    test: PairSource
+
+
+class Training(Part):
+    """How the teacher is trained: what Hugging Face's Trainer takes, under the names of the paper's tables."""
+
+    # 0 leaves the model as it is: to take a checkpoint that was trained elsewhere.
+    steps: int = Field(1000, ge=0)
+    # Passes over the data, instead of steps.
+    epochs: float | None = Field(None, gt=0)
+    batch: int = Field(8, ge=1)
+    # Batches whose gradients are added up before a step.
+    accumulate: int = Field(1, ge=1)
+    learning_rate: float = Field(5e-4, gt=0)
+    schedule: Literal["linear", "cosine", "constant", "inverse_sqrt"] = "linear"
+    warmup_steps: int = Field(0, ge=0)
+    weight_decay: float = Field(0.0, ge=0)
+    # How long Adam remembers gradients and their squares. Short trainings gain from 0.98 (Vaswani et al., 2017).
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
+    # Steps between evaluations and checkpoints; a killed training goes on from the last one.
+    every: int = Field(500, ge=1)
+    # Stop when so many evaluations in a row brought nothing; never if not given.
+    patience: int | None = Field(None, ge=1)
+    precision: Literal["float32", "bfloat16"] = "float32"
+    # TensorBoard, Weights & Biases, …: names as the Trainer knows them.
+    log_to: tuple[str, ...] = ()
+
+
+class MaskedLM(Part):
+    """Masked language modelling with any encoder of Hugging Face."""
+
+    kind: Literal["masked-lm"]
+    data: TextData
+    # A checkpoint by path or hub name, to start from …
+    checkpoint: str | None = None
+    # … or an architecture and its config, to start from scratch: {architecture: BertForMaskedLM, hidden_size: 128, …}
+    model: dict[str, Any] | None = None
+    # A tokenizer by path or hub name; the checkpoint's own if not given, one trained on the data if there is none.
+    tokenizer: str | None = None
+    vocabulary: int = Field(8000, ge=64)
+    # Tokens in a block of text.
+    length: int = Field(512, ge=8)
+    masked: float = Field(0.15, gt=0, lt=1)
+    alpha: float = Field(1.5, ge=1)
+    # Blocks that perplexity is measured on; all if not given.
+    evaluate: int | None = Field(None, ge=1)
+    # A word counts as one that only far attention can fetch if the next place where it occurs is farther than this.
+    far: int = Field(64, ge=1)
+    training: Training = Training()
+
+    @model_validator(mode="after")
+    def _one_start(self) -> MaskedLM:
+        return _one_start(self)
+
+
+class Translation(Part):
+    """Translation with an encoder and a decoder of the Marian architecture."""
+
+    kind: Literal["translation"]
+    data: PairData
+    checkpoint: str | None = None
+    # The config of a MarianMTModel from scratch: {"d_model": 128, "encoder_layers": 3, …}
+    model: dict[str, Any] | None = None
+    tokenizer: str | None = None
+    # Merges of the joint byte pair encoding, where a tokenizer is trained.
+    vocabulary: int = Field(32_000, ge=64)
+    # Longer sentences are left out of the training data and cut elsewhere.
+    length: int = Field(128, ge=8)
+    dropout: float = Field(0.3, ge=0, lt=1)
+    # The share of words that are replaced by the unknown word, on both sides, in training.
+    word_dropout: float = Field(0.1, ge=0, lt=1)
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    beam: int = Field(5, ge=1)
+    alpha: float = Field(1.5, ge=1)
+    # Sentences that BLEU is measured on; all of the test data if not given.
+    evaluate: int | None = Field(None, ge=1)
+    training: Training = Training()
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Translation:
+        return _one_start(self)
+
+
+AnyTask = TypeVar("AnyTask", MaskedLM, Translation)
+
+
+class Trace(Part):
+    """Which inputs and layers are recorded: sequences of the training data, drawn at random."""
+
+    train: int = Field(500, ge=1)
+    valid: int = Field(500, ge=1)
+    # Only sequences of more tokens than this.
+    longer_than: int = Field(0, ge=0)
+    # Kinds of attention (encoder, decoder, cross) and layers; the task's own kind and all layers if not given.
+    kinds: tuple[Literal["encoder", "decoder", "cross"], ...] | None = None
+    layers: tuple[int, ...] | None = None
+    precision: Literal["float16", "float32"] = "float16"
+    batch: int = Field(8, ge=1)
+
+
+class Fit(Part):
+    """How projections and finders are learned; the paper's values."""
+
+    r: int = Field(4, ge=1)
+    margin: float = Field(1.0, gt=0)
+    learning_rate: float = Field(0.01, gt=0)
+    batch: int = Field(16, ge=1)
+    epochs: int = Field(1, ge=1)
+    # Tokens of a head at most that centroids are computed from, and how often k-means starts anew.
+    tokens: int = Field(20_000, ge=1)
+    restarts: int = Field(10, ge=1)
+
+
+class Method(Part):
+    """One method of a sweep and its settings: lists are swept over, every combination."""
+
+    method: str
+    # Which vectors it compares: the learned projection's, those of as many principal components, or queries and keys as
+    # they are. Several are swept over. Left out: learned for the methods of the paper, raw for the others.
+    inputs: tuple[Literal["projected", "pca", "raw"], ...] | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, given: Any) -> Any:
+        """`{method: kmeans, clusters: [2, 4]}` as well as with a key of its own for the settings."""
+        if isinstance(given, str):
+            return {"method": given}
+        if isinstance(given, dict) and "settings" not in given:
+            own = {key: given[key] for key in ("method", "inputs") if key in given}
+            if isinstance(own.get("inputs"), str):
+                own["inputs"] = [own["inputs"]]
+            return {**own, "settings": {key: value for key, value in given.items() if key not in own}}
+        return given
+
+
+class Sweep(Part):
+    """The grid of sparsity and recall."""
+
+    # A grid by name (`mt`, `mlm`: the paper's; `mt-appendix`, `mlm-appendix`; `small`), with `methods` added to it.
+    grid: Literal["mt", "mlm", "mt-appendix", "mlm-appendix", "small"] | None = None
+    methods: tuple[Method, ...] = ()
+    # Windows and numbers of global tokens that every setting is combined with; the grid's own if not given.
+    windows: tuple[int, ...] | None = None
+    globals: tuple[int, ...] | None = None
+    # Sequences of `traces/valid` to measure on; all if not given.
+    sequences: int | None = Field(None, ge=1)
+    batch: int = Field(8, ge=1)
+    # Processes to share the work among; as many as cores if not given.
+    processes: int | None = Field(None, ge=1)
+
+
+class Accuracy(Part):
+    """Which points of the grid are also run inside the model."""
+
+    # As in `sweep`; all of its methods, and the windows below, if not given.
+    methods: tuple[Method, ...] | None = None
+    windows: tuple[int, ...] = (0, 11)
+    globals: tuple[int, ...] = (1,)
+    # Kinds of attention to replace; what was traced if not given.
+    kinds: tuple[Literal["encoder", "decoder", "cross"], ...] | None = None
+    # Blocks or sentences to measure on; what the task evaluates on if not given.
+    evaluate: int | None = Field(None, ge=1)
+
+
+class Timing(Part):
+    """Running time and quality of the block variants by number of attended blocks."""
+
+    blocks: tuple[int, ...] = (2, 3, 4, 8, 16, 22)
+    sizes: tuple[int, ...] = (2, 4, 8, 16)
+    clusters: tuple[int, ...] = (2, 4, 8, 12, 16, 20)
+    window: int = Field(3, ge=0)
+    sequences: int = Field(500, ge=1)
+    batch: int = Field(8, ge=1)
+    repeats: int = Field(3, ge=1)
+
+
+class Report(Part):
+    """What the page shows besides the charts."""
+
+    # A spaCy pipeline for parts of speech, by name; none leaves that section out.
+    pos: str | None = None
+    # Sentences with attention maps.
+    sentences: int = Field(4, ge=0)
+
+
+class Recipe(Part):
+    """A whole run."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    description: str = ""
+    seed: int = 0
+    task: Annotated[MaskedLM | Translation, Field(discriminator="kind")]
+    trace: Trace = Trace()
+    fit: Fit = Fit()
+    sweep: Sweep = Sweep()
+    accuracy: Accuracy | None = None
+    timing: Timing | None = None
+    report: Report = Report()
+
+
+def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
+    """Read a recipe, with changes like `task.training.steps=500`, whose values are YAML."""
+    file = Path(path)
+    if not file.is_file():
+        near = [str(one) for one in sorted(file.parent.glob("*.yaml"))] if file.parent.is_dir() else []
+        want = "a YAML file" + (f", such as {', '.join(near[:8])}" if near else "")
+        raise InputError("recipe", f"{path}, which is not there", want)
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError("recipe", f"{path}: {error}", "a file of valid YAML") from error
+    if not isinstance(content, dict):
+        raise InputError("recipe", f"{path} with {type(content).__name__} at the top", "keys: name, task, …")
+    for change in changes:
+        _set(content, change)
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        raise InputError("recipe", _explained(error), f"what {path} may say, see docs/recipes.md") from error
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """The recipe as YAML, with every default filled in."""
+    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _set(content: dict[str, Any], change: str) -> None:
+    name, equals, value = change.partition("=")
+    if not equals or not name.strip():
+        raise InputError("--set", repr(change), "key=value, such as task.training.steps=500")
+    *parents, last = name.strip().split(".")
+    where = content
+    for parent in parents:
+        where = where.setdefault(parent, {})
+        if not isinstance(where, dict):
+            raise InputError("--set", repr(change), f"a key that has keys below it: {parent} is a value")
+    try:
+        where[last] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise InputError("--set", repr(change), "a value that is valid YAML, such as [2, 4] or kmeans") from error
+
+
+def _explained(error: ValidationError) -> str:
+    """What is wrong, one line each; for a key that is not known, the nearest one that is."""
+    lines = []
+    for problem in error.errors():
+        # Which of several classes was tried is of no interest to whoever wrote the file.
+        place = [str(part) for part in problem["loc"] if str(part) not in ("masked-lm", "translation")]
+        line = f"{'.'.join(place)}: {problem['msg']}"
+        if problem["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(place[-1], _known(), n=1)
+            line = f"{'.'.join(place)}: no such key" + (f" (did you mean {near[0]!r}?)" if near else "")
+        lines.append(line)
+    return "\n  " + "\n  ".join(lines) + "\n "
+
+
+def _known() -> Iterable[str]:
+    parts: list[type[Part]] = [Recipe, MaskedLM, Translation, TextData, PairData, HubSource, BuiltinSource]
+    parts += [Training, Trace, Fit, Method, Sweep, Accuracy, Timing, Report]
+    return sorted({name for one in parts for name in one.model_fields})
+
+
+def _one_start(task: AnyTask) -> AnyTask:
+    if (task.checkpoint is None) == (task.model is None):
+        raise ValueError("either `checkpoint` (to start from) or `model` (a config, to start from scratch) is needed")
+    return task

@@ -1,0 +1,190 @@
+"""The Pareto charts: points averaged over all heads, the model's score on predicted graphs, and frontiers of each head.
+
+What a chart shows is worked out here, once, for the page and for print.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...core.pareto import frontier, frontiers
+from .encoding import column
+from .methods import Series, series_of
+from .points import Floats, Head, Ints, Points, Setting, own_words
+
+__all__ = ["Cloud", "HeadFrontiers", "Score", "head_frontiers", "recall_cloud", "score_cloud"]
+
+# Windows that the paper fixes in its figures of single heads, for masked language models and for translation.
+FIXED_WINDOWS = (25, 11)
+# Ratios go to the page in steps of 1/65535.
+STEPS = 65535
+# Of a head's frontier at most so many points go to the page: a multiple of the 100 steps of its slider.
+THINNED = 200
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of the full entmax model, and which way is up."""
+
+    metric: str
+    value: float
+    lower_is_better: bool
+    # How many sequences it was measured on, and what else was measured on them.
+    sequences: int = 0
+    details: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def axis(self) -> str:
+        """What the axis shows, upwards being better."""
+        return f"negative {self.metric}" if self.lower_is_better else self.metric
+
+    def upwards(self, value: float) -> float:
+        return -value if self.lower_is_better else value
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Points of one chart: x is sparsity, y what is better upwards; each of one series and with its setting."""
+
+    series: Sequence[Series]
+    settings: Sequence[Setting]
+    x: Floats
+    y: Floats
+
+    @cached_property
+    def which(self) -> Ints:
+        """The number of each point's series."""
+        place = {(one.method, one.inputs): number for number, one in enumerate(self.series)}
+        return np.array([place[one.method, one.inputs] for one in self.settings], dtype=np.int64)
+
+    @cached_property
+    def points(self) -> Floats:
+        return np.stack([self.x, self.y], -1)
+
+    def of(self, number: int) -> tuple[Ints, Ints]:
+        """The places of all points of a series, and of those on its frontier, from the densest to the sparsest."""
+        mine = np.flatnonzero(self.which == number)
+        return mine, mine[frontier(self.points[mine])]
+
+    def to_page(self) -> dict[str, Any]:
+        real = np.isfinite(self.x) & np.isfinite(self.y)
+        places = np.flatnonzero(real)
+        shown = [self.settings[place] for place in places.tolist()]
+        own = sorted({one.own for one in shown})
+        number = {one: place for place, one in enumerate(own)}
+        best = np.zeros(len(self.settings), dtype=bool)
+        best[frontiers(self.points, self.which)] = True
+        return {
+            "series": column(self.which[places], "u1"),
+            "own": column([number[one.own] for one in shown], "u2"),
+            "words": [own_words(one) for one in own],
+            "window": column([one.window for one in shown], "u2"),
+            "globals": column([one.globals for one in shown], "u2"),
+            "x": column(self.x[places], "f4"),
+            "y": column(self.y[places], "f4"),
+            "best": column(best[places], "u1"),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class HeadFrontiers:
+    """The frontier of each series in each head: over all windows (`window` is None), or with a fixed one."""
+
+    points: Points
+    series: Sequence[Series]
+    window: int | None
+    rows: Ints
+    which: Ints
+
+    def of(self, head: int, number: int) -> Ints:
+        """The rows of the points of one series in one head, from the densest to the sparsest."""
+        line = head * len(self.series) + number
+        start, stop = np.searchsorted(self._lines, [line, line + 1])
+        return self.rows[start:stop]
+
+    def to_page(self) -> dict[str, Any]:
+        points = self.points
+        kept = self._thinned()
+        rows = self.rows[kept]
+        return {
+            "window": self.window,
+            "head": column(points.head[rows], "u2"),
+            "series": column(self.which[kept], "u1"),
+            "setting": column(points.setting[rows], "u4" if len(points.settings) > STEPS else "u2"),
+            "x": column(np.rint(points.sparsity[rows].clip(0, 1) * STEPS), "u2"),
+            "y": column(np.rint(points.recall[rows].clip(0, 1) * STEPS), "u2"),
+        }
+
+    def _thinned(self) -> Ints:
+        """Of each line the first point in every step of sparsity: the one of the highest recall.
+
+        What the page says of any whole step, as its slider asks for, stays exact.
+        """
+        step = np.floor(self.points.sparsity[self.rows] * THINNED + 1e-9).astype(np.int64)
+        return np.flatnonzero(np.diff(self._lines * (THINNED + 1) + step, prepend=-1))
+
+    @cached_property
+    def _lines(self) -> Ints:
+        """A number for the head and series of each row, in whose order they are."""
+        return self.points.head[self.rows] * len(self.series) + self.which
+
+
+def recall_cloud(points: Points, series: Sequence[Series] | None = None) -> Cloud:
+    """Sparsity and recall of every setting, averaged over heads.
+
+    series: the lines of all charts, where there are more than these points have; their own if not given.
+    """
+    series = series or series_of((one.method, one.inputs) for one in points.settings)
+    return Cloud(series, points.settings, points.mean(points.sparsity), points.mean(points.recall))
+
+
+def score_cloud(
+    rows: Sequence[Mapping[str, Any]], score: Score, series: Sequence[Series] | None = None
+) -> Cloud | None:
+    """Sparsity and score of every setting that was run inside the model; None if none was."""
+    kinds = Counter(row["kinds"] for row in rows if row["method"] != "full")
+    if not kinds:
+        return None
+    # Replacing attention in other layers gives points that cannot be compared: the kind with most of them is shown.
+    chosen = kinds.most_common(1)[0][0]
+    found: dict[Setting, list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["kinds"] == chosen and row["method"] != "full":
+            setting = Setting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
+            found.setdefault(setting, []).append((row["sparsity"], score.upwards(row["score"])))
+    settings = sorted(found)
+    x, y = (np.array([np.mean([pair[side] for pair in found[one]]) for one in settings]) for side in (0, 1))
+    return Cloud(series or series_of((one.method, one.inputs) for one in settings), settings, x, y)
+
+
+def head_frontiers(cloud: Cloud, points: Points, window: int | None = None) -> HeadFrontiers:
+    """The frontiers of all heads, of all settings or of those with one window; the cloud is that of the points."""
+    rows = np.arange(len(points.setting))
+    if window is not None:
+        # The window baseline is a window of every size: a single one would be a single point.
+        fits = np.array([one.window == window or one.method == "window" for one in points.settings])
+        rows = rows[fits[points.setting]]
+    which = cloud.which[points.setting[rows]]
+    group = points.head[rows] * len(cloud.series) + which
+    best = frontiers(np.stack([points.sparsity[rows], points.recall[rows]], -1), group)
+    return HeadFrontiers(points, cloud.series, window, rows[best], which[best])
+
+
+def fixed_window(points: Points) -> int | None:
+    """The window to fix in charts of single heads: the paper's if the run has it, or else the most frequent."""
+    found = Counter(one.window for one in points.settings if one.window and one.method != "window")
+    if not found:
+        return None
+    return next((window for window in FIXED_WINDOWS if window in found), found.most_common(1)[0][0])
+
+
+def head_name(head: Head, kinds: int) -> str:
+    """A head in words; its kind only where there are several."""
+    kind, layer, number = head
+    return (f"{kind}, " if kinds > 1 else "") + f"layer {layer}, head {number}"

@@ -1,0 +1,150 @@
+"""Attention maps: for a few sentences, what every head attends to, what finders predict and what weights come of it.
+
+Weights are lists of keys and predicted graphs bitmaps, deflated, a layer at a time, so that a browser opens only what
+is looked at. What does not fit into the page is left out, whole finders of whole sentences, the last first, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...attending import attention
+from ...core.graph import Graph
+from ...errors import InputError
+from ...finders import Finder
+from ...learning.sample import Sample
+from ...traces.store import Site, Traces
+from .encoding import deflated
+from .examples import Example, sample_of
+
+__all__ = ["attention_maps", "weights_of"]
+
+
+def attention_maps(
+    traces: Traces,
+    examples: Sequence[Example],
+    finders: Mapping[str, Mapping[Site, Finder]],
+    sentences: int,
+    budget: int,
+) -> dict[str, Any]:
+    """The maps of the first sentences, as the page takes them, in at most `budget` letters of base64."""
+    sequences = list(dict.fromkeys(example.sequence for example in examples))[:sentences]
+    shown: list[dict[str, Any]] = []
+    left_out: list[str] = []
+    left = budget
+    for sequence in sequences:
+        mine = {example.kind: example for example in examples if example.sequence == sequence}
+        sentence = _Sentence(traces, mine)
+        found: dict[str, Any] = {}
+        missing, room = [], left - sentence.size
+        for number, (label, by_site) in enumerate(finders.items()):
+            maps, size = sentence.maps(by_site)
+            if size <= room:
+                found[str(number)] = maps
+                room -= size
+            else:
+                missing.append(f"{label} in sentence {sequence + 1}")
+        if not found:
+            # Gold alone has nothing to be compared with.
+            left_out.append(f"sentence {sequence + 1}")
+            continue
+        left, left_out = room, left_out + missing
+        shown.append({**sentence.to_page(), "found": found})
+    sites = [{"kind": kind, "layer": layer} for kind, layer in traces.sites]
+    return {"finders": list(finders), "sites": sites, "sentences": shown, "leftOut": left_out}
+
+
+class _Sentence:
+    """One sentence in all layers: its tokens and what the teacher attends to."""
+
+    def __init__(self, traces: Traces, examples: Mapping[str, Example]) -> None:
+        self.examples = examples
+        self.samples: dict[int, tuple[Site, Sample, Tensor]] = {}
+        self.gold: dict[str, str] = {}
+        for place, site in enumerate(traces.sites):
+            if site[0] in examples:
+                example = examples[site[0]]
+                sample = sample_of(traces, site, example.sequence)
+                _check(example, sample)
+                weights = weights_of(sample, None)
+                self.samples[place] = site, sample, weights
+                self.gold[str(place)] = deflated(_lists(weights))
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.gold.values()))
+
+    def maps(self, finders: Mapping[Site, Finder]) -> tuple[dict[str, Any], int]:
+        """What a finder predicts in each layer, and how many letters that takes."""
+        maps = {str(place): each for place, each in self._maps(finders)}
+        return maps, sum(len(each["data"]) for each in maps.values())
+
+    def _maps(self, finders: Mapping[Site, Finder]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for place, (site, sample, gold) in self.samples.items():
+            if site not in finders:
+                continue
+            graph = finders[site](sample.q, sample.k, sample.layout)
+            predicted, wanted = graph.dense()[0], gold > 0
+            hits = (predicted & wanted).sum((-1, -2))
+            counts = wanted.sum((-1, -2))
+            recall = torch.where(counts > 0, hits / counts.clamp(min=1), 1.0)
+            # From the matrix, which is at hand: listing the pairs would take several times as long.
+            sparsity = 1 - predicted.sum((-1, -2)) / graph.grid.degrees().sum().clamp(min=1)
+            bits = np.packbits(predicted.numpy().reshape(-1), bitorder="little").tobytes()
+            yield (
+                place,
+                {
+                    "recall": [round(one, 4) for one in recall.tolist()],
+                    "sparsity": [round(one, 4) for one in sparsity.tolist()],
+                    "data": deflated(_lists(weights_of(sample, graph)) + bits),
+                },
+            )
+
+    def to_page(self) -> dict[str, Any]:
+        tokens = {kind: {"queries": list(one.queries), "keys": list(one.keys)} for kind, one in self.examples.items()}
+        first = next(iter(self.examples.values()))
+        heads = {str(place): int(sample.q.shape[1]) for place, (_, sample, _) in self.samples.items()}
+        causal = {str(place): sample.layout.causal for place, (_, sample, _) in self.samples.items()}
+        return {
+            "sequence": first.sequence, "text": first.text, "tokens": tokens, "heads": heads, "causal": causal,
+            "gold": self.gold,
+        }  # fmt: skip
+
+
+def weights_of(sample: Sample, graph: Graph | None) -> Tensor:
+    """The weights of the heads of one sequence, over a graph or over all pairs: [heads, n, m]."""
+    _, weights = attention(
+        sample.q, sample.k, sample.k, graph, alpha=sample.alpha, layout=sample.layout, scale=sample.score_scale,
+        return_weights=True,
+    )  # fmt: skip
+    return weights.to_dense()[0]
+
+
+def _lists(weights: Tensor) -> bytes:
+    """For every head and query: how many keys have weight; then the keys, each as its distance from the one before it
+    in the row; then the weights in steps of 1/255, at least one step. 16, 16 and 8 bits.
+    """
+    array: NDArray[np.float32] = weights.float().numpy()
+    counts = (array > 0).sum(-1).reshape(-1)
+    keys = np.nonzero(array > 0)[2]
+    steps = np.diff(keys, prepend=0)
+    # The first key of a row counts from the row's beginning.
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])[counts > 0]
+    steps[first] = keys[first]
+    values = np.rint(array[array > 0] * 255).clip(1, 255)
+    return counts.astype("<u2").tobytes() + steps.astype("<u2").tobytes() + values.astype("u1").tobytes()
+
+
+def _check(example: Example, sample: Sample) -> None:
+    got, want = (len(example.queries), len(example.keys)), (sample.q.shape[2], sample.k.shape[2])
+    if got != want:
+        name = f"traces/examples.jsonl, sequence {example.sequence} of {example.kind}"
+        raise InputError(
+            name, f"{got[0]} and {got[1]} tokens", f"{want[0]} queries and {want[1]} keys, as in the traces"
+        )

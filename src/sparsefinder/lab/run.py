@@ -1,0 +1,157 @@
+"""A run: the stages in their order, each skipped when what it is made from has not changed.
+
+>>> run(load_recipe("recipes/demo-mlm.yaml"), "runs")
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ..errors import InputError
+from ..files import explaining, write_text
+from .folder import RunFolder, key_of
+from .recipe import Recipe, dump_recipe
+from .tasks import Task
+from .tasks import task as task_of
+
+__all__ = ["STAGES", "run"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a run: what of the recipe it depends on, what it writes, and what does it."""
+
+    name: str
+    # Results that are set aside when they are of another key; those of stages without any carry keys in their names.
+    results: tuple[str, ...]
+    depends: Callable[[Recipe], Any]
+    work: Callable[[RunFolder, Recipe, Task], None]
+
+
+def _train(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    task.train(folder / "training", folder / "teacher")
+
+
+def _trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    from .tracing import trace
+
+    trace(folder, recipe, task)
+
+
+def _fit(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    from .sweep import fit
+
+    fit(folder, recipe)
+
+
+def _sweep(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    from .sweep import sweep_accuracy, sweep_recall, sweep_timing, write_summary
+
+    sweep_recall(folder, recipe)
+    if recipe.accuracy is not None:
+        sweep_accuracy(folder, recipe, task)
+    if recipe.timing is not None:
+        sweep_timing(folder, recipe, task)
+    write_summary(folder)
+
+
+def _report(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    from .report import write_report
+
+    write_report(folder, recipe)
+
+
+STAGES = (
+    Stage("train", ("training", "teacher"), lambda recipe: [_dump(recipe.task), _read(recipe), recipe.seed], _train),
+    Stage("trace", ("traces",), lambda recipe: _dump(recipe.trace), _trace),
+    Stage("fit", (), lambda recipe: [_dump(part) for part in (recipe.fit, *_swept(recipe))], _fit),
+    Stage("sweep", (), lambda recipe: [_dump(part) for part in _swept(recipe)], _sweep),
+    Stage("report", (), lambda recipe: [_dump(recipe.report), recipe.description], _report),
+)
+
+
+def run(
+    recipe: Recipe,
+    runs: str | Path = "runs",
+    until: str = "report",
+    say: Callable[[str], None] = print,
+) -> RunFolder:
+    """Do every stage of a recipe up to one of them, in the folder `runs/NAME`, and return that folder."""
+    names = [stage.name for stage in STAGES]
+    if until not in names:
+        raise InputError("until", repr(until), f"one of {', '.join(names)}")
+    folder = RunFolder(Path(runs) / recipe.name)
+    with explaining(folder.path):
+        folder.path.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        write_text(folder / "recipe.yaml", dump_recipe(recipe))
+        task = task_of(recipe.task, recipe.seed)
+        before = ""
+        for stage in STAGES[: names.index(until) + 1]:
+            key = key_of(stage.name, before, stage.depends(recipe))
+            if folder.finished(stage.name, key):
+                say(f"{stage.name}: nothing to do, it is done")
+            else:
+                say(f"{stage.name}: begins")
+                started = time.monotonic()
+                folder.begin(stage.name, key, *stage.results)
+                with explaining(folder.path):
+                    stage.work(folder, recipe, task)
+                folder.finish(stage.name, key, started)
+                say(f"{stage.name}: done in {time.monotonic() - started:.0f} s")
+            before = key
+    return folder
+
+
+def _swept(recipe: Recipe) -> tuple[BaseModel | None, ...]:
+    return recipe.sweep, recipe.accuracy, recipe.timing
+
+
+def _dump(part: BaseModel | None) -> Any:
+    return None if part is None else part.model_dump(mode="json")
+
+
+def _read(recipe: Recipe) -> list[Any]:
+    """What the data and the checkpoint are made of, so that a changed file is noticed."""
+    found: list[Any] = []
+    for source in recipe.task.data.model_dump(mode="python").values():
+        if isinstance(source, dict):
+            continue  # The name of a data set stands for itself, and is in the recipe.
+        found += [_content(path) for path in ([source] if isinstance(source, str) else source)]
+    for path in (recipe.task.checkpoint, recipe.task.tokenizer):
+        if path is not None and Path(path).is_dir():
+            found += [[file.name, _content(str(file))] for file in sorted(Path(path).iterdir()) if file.is_file()]
+    return found
+
+
+def _content(path: str) -> str:
+    """The hash of a file; nothing where there is none, which whoever reads it will say."""
+    if not Path(path).is_file():
+        return ""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _alone(folder: RunFolder) -> Iterator[None]:
+    """Keep a second process out of the same run. The lock goes with the process, however it ends."""
+    with explaining(folder.path):
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError("run", f"{folder.path}, where another process is at work", "to wait for it") from None
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,115 @@
+"""The sweep of sparsity and accuracy: the model runs on predicted graphs, in all chosen layers at once, and is scored.
+
+Each point is a file. Sparsity is that of the graphs the model really ran on, and recall is also measured against what
+the model would have attended to there (its own gold graphs, which differ from the teacher's as layers build on layers).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...finders import Finder, Full, GlobalTokens, Window
+from ...traces.store import Site, Traces
+from ..folder import RunFolder, key_of
+from ..recipe import Accuracy, Recipe
+from ..tasks.base import Task
+from .finding import Finders
+from .grids import grid_of
+from .points import ACCURACY, set_aside, write_points
+from .settings import Setting, expand_all
+from .watching import Watched, mean_ratios
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["AccuracyPoint", "accuracy_points", "sweep_accuracy"]
+
+# Changes when points change for reasons that no recipe shows.
+VERSION = 1
+FULL = Setting("full", "none")
+
+
+@dataclass(frozen=True)
+class AccuracyPoint:
+    """A setting with one window and one number of global tokens, and the file that its score goes to."""
+
+    setting: Setting
+    window: int
+    globals: int
+    file: Path
+
+
+def sweep_accuracy(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    """Score the model on the graphs of every point; points that are finished already are left alone."""
+    from tqdm.auto import tqdm
+
+    points = accuracy_points(folder, recipe)
+    set_aside(folder, "accuracy", [point.file for point in points])
+    todo = [point for point in points if not point.file.exists()]
+    if not todo:
+        return
+    model, finders = task.load(folder / "teacher").eval(), Finders(folder, recipe.seed)
+    with tqdm(todo, desc="sparsity and accuracy", disable=None) as bar:
+        for point in bar:
+            bar.set_postfix_str(f"{point.setting.name} window {point.window}")
+            _score(folder, recipe, task, model, finders, point)
+
+
+def accuracy_points(folder: RunFolder, recipe: Recipe) -> list[AccuracyPoint]:
+    """All points that a recipe asks for, the full model first. A file's name has a hash of what it depends on."""
+    asked = recipe.accuracy or Accuracy()
+    settings = grid_of(recipe.sweep).settings if asked.methods is None else expand_all(asked.methods)
+    finders = Finders(folder, recipe.seed)
+    # The traces have a hash of the teacher; the task says what it is measured on.
+    task = recipe.task.model_dump(mode="json")
+    common = [VERSION, finders.traces.teacher, task, asked.evaluate, _kinds(folder, asked)]
+    every = [(FULL, 0, 0)]
+    every += [(setting, w, g) for setting in settings if setting != FULL for w in asked.windows for g in asked.globals]
+    points = []
+    for setting, window, few in dict.fromkeys(every):
+        key = key_of(common, finders.key(setting), window, few)
+        name = f"{setting.name}-window={window}-globals={few}-{key}.parquet"
+        points.append(AccuracyPoint(setting, window, few, folder / "points/accuracy" / name))
+    return points
+
+
+def _kinds(folder: RunFolder, asked: Accuracy) -> tuple[str, ...]:
+    """The kinds of attention that are replaced: as asked, or all that were recorded."""
+    recorded = dict.fromkeys(kind for kind, _ in Traces.open(folder / "traces/train").sites)
+    return tuple(recorded) if asked.kinds is None else asked.kinds
+
+
+def _score(
+    folder: RunFolder, recipe: Recipe, task: Task, model: PreTrainedModel, finders: Finders, point: AccuracyPoint
+) -> None:
+    from ...hf.models import predicting
+
+    asked = recipe.accuracy or Accuracy()
+    kinds = _kinds(folder, asked)
+    extra = Window(point.window) | GlobalTokens(point.globals)
+    used: dict[Site, Finder] = {
+        site: Full() if point.setting == FULL else finders.at(point.setting, site) | extra
+        for site in finders.sites
+        if site[0] in kinds
+    }
+    # To decode step by step with a cache, what a query gets may not depend on what comes after it.
+    whole = "decoder" in kinds and not all(each.causal_safe for each in used.values())
+    watched = {site: Watched(each, finders.sites[site], whole and site[0] == "decoder") for site, each in used.items()}
+    started = time.monotonic()
+    with torch.no_grad(), predicting(model, watched, kinds=kinds):
+        score = task.evaluate(model, folder / "teacher", asked.evaluate, whole_prefix=whole)
+    means = mean_ratios(watched.values())
+    setting = point.setting
+    row: dict[str, Any] = {
+        "method": setting.method, "inputs": setting.inputs, "setting": setting.as_json, "window": point.window,
+        "globals": point.globals, "kinds": "+".join(kinds), "metric": score.metric, "score": score.value,
+        "details": json.dumps(dict(score.details), sort_keys=True), **means, "sequences": score.sequences,
+        "seconds": time.monotonic() - started, "seed": recipe.seed,
+    }  # fmt: skip
+    write_points(point.file, {name: [value] for name, value in row.items()}, ACCURACY)

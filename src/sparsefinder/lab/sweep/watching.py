@@ -1,0 +1,74 @@
+"""Finders that count while a model runs on them: how sparse graphs are, and what the model itself would attend to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...core.graph import Graph
+from ...core.layout import Layout
+from ...finders import Finder
+from ...finders.base import Keys, Queries
+from ...learning.sample import Sample
+from .masks import GraphMasks
+from .tally import GoldPairs, tally
+
+__all__ = ["Watched", "mean_ratios"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(Finder):
+    """A finder whose graphs are counted as the model runs on them: pairs of each head, over all calls.
+
+    about: scale and α of the layer, as its traces have them.
+    last: every call has the whole prefix again, so that only its last query is new.
+    """
+
+    finder: Finder
+    about: Mapping[str, Any]
+    last: bool
+    pairs: dict[str, Array] = field(default_factory=dict)
+
+    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
+        graph = self.finder(q, k, layout)
+        alpha = self.about["alpha"]
+        alpha = torch.tensor(alpha) if isinstance(alpha, list) else alpha
+        if self.last:
+            end = q.shape[2] - 1
+            layout = Layout(layout.causal, layout.key_lengths, end)
+            shown = Graph.of_dense(graph.mask(slice(end, end + 1)), layout.of(q[:, :, end:], k))
+        else:
+            shown = graph
+        gold = GoldPairs(Sample(q[:, :, -1:] if self.last else q, k, layout, self.about["scale"], alpha), [0], [0])
+        found = tally(GraphMasks(shown), gold)
+        counts = {"visible": found.visible, "gold": found.gold}
+        counts |= {"predicted": found.predicted[0, 0, 0], "hits": found.hits[0, 0, 0]}
+        for name, each in counts.items():
+            self.pairs[name] = self.pairs.get(name, 0) + each.sum(0)
+        return graph
+
+    @property
+    def causal_safe(self) -> bool:
+        return self.finder.causal_safe
+
+    def cost(self, n: int, m: int, d: int) -> float:
+        return self.finder.cost(n, m, d)
+
+
+def mean_ratios(layers: Iterable[Watched]) -> dict[str, float]:
+    """Ratios of each head over all that it was called for, and their mean over heads and layers."""
+    called = [layer.pairs for layer in layers if layer.pairs]
+    every = {name: np.concatenate([layer[name] for layer in called]) for name in called[0]}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {
+            "sparsity": float(np.nanmean(1 - every["predicted"] / every["visible"])),
+            "own_recall": float(np.nanmean(every["hits"] / every["gold"])),
+            "own_gold_sparsity": float(np.nanmean(1 - every["gold"] / every["visible"])),
+        }

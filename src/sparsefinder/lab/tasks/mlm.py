@@ -1,0 +1,157 @@
+"""Masked language modelling: blocks of text, an encoder with entmax attention, and its perplexity.
+
+Perplexity is over the hidden tokens of the `valid` text. "Far" are those that the model sees a mask for and
+whose answer can be read elsewhere in the block, but only more than `far` tokens away: only far attention can fetch it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from ...errors import InputError
+from ...hf.checkpoints import load_model
+from ..recipe import MaskedLM
+from .base import Inputs, Score, Tokens, draw, ordered_batches, padded
+from .blocks import IGNORED, Blocks, cut, hide, nearest
+from .data import read_texts
+from .teacher import from_checkpoint, from_config, write_teacher
+from .tokenizer import byte_level, find_tokenizer, load_tokenizer, text_of
+from .training import fit, generator_for
+
+__all__ = ["MaskedLMTask"]
+
+# Which tokens are hidden in an evaluation is part of what is measured: it does not change with the seed of a run.
+EVALUATION_SEED = 20_220_522
+
+
+class MaskedLMTask:
+    """Masked language modelling as a recipe describes it."""
+
+    metric = "perplexity"
+    better = "lower"
+    kinds = ("encoder",)
+
+    def __init__(self, recipe: MaskedLM, seed: int) -> None:
+        self.recipe, self.seed = recipe, seed
+        # Data and tokenizer are read once, however often a sweep evaluates.
+        self._tokenizer_of = lru_cache(maxsize=2)(load_tokenizer)
+        self._train_blocks = lru_cache(maxsize=1)(self._cut_train)
+        self._hidden_blocks = lru_cache(maxsize=1)(self._hide_valid)
+
+    def train(self, training: Path, teacher: Path) -> None:
+        recipe = self.recipe
+        folder = find_tokenizer(
+            recipe.tokenizer or recipe.checkpoint, training / "tokenizer",
+            lambda: byte_level(read_texts(recipe.data.train), recipe.vocabulary),
+        )  # fmt: skip
+        tokenizer = self._tokenizer_of(folder)
+        if tokenizer.mask_token_id is None:
+            raise InputError("tokenizer", f"{folder} without a mask token", "one for masked language modelling")
+        model = self._start(tokenizer)
+        if len(tokenizer) > model.config.vocab_size:
+            got = f"{len(tokenizer)} tokens for a model of {model.config.vocab_size}"
+            raise InputError("tokenizer", got, "one with no more tokens than the model has embeddings")
+        model = fit(
+            model, training, recipe.training, self.seed,
+            train=self._train_blocks(folder), valid=self._hidden_blocks(folder)[: recipe.evaluate],
+            collate=self._collate(tokenizer),
+        )  # fmt: skip
+        write_teacher(teacher, model, tokenizer, lambda: self.evaluate(model, folder))
+
+    def load(self, teacher: Path) -> PreTrainedModel:
+        return load_model(teacher).eval()
+
+    def sequences(self, teacher: Path, count: int, longer_than: int = 0) -> list[Inputs]:
+        blocks = self._train_blocks(teacher)
+        chosen = draw([place for place in range(len(blocks)) if blocks.rows.shape[1] > longer_than], count, self.seed)
+        found: list[Inputs] = []
+        for place in chosen:
+            # With tokens hidden, as the teacher saw them in training and sees them when it is scored.
+            row = blocks[place]["input_ids"][None]
+            seen, answers = hide(row, self._tokenizer_of(teacher), self.recipe.masked, generator_for(self.seed, row))
+            found.append({"input_ids": seen[0].tolist(), "labels": answers[0].tolist()})
+        return found
+
+    def batches(self, teacher: Path, sequences: Sequence[Inputs], batch: int) -> Iterator[dict[str, Tensor]]:
+        pad = self._tokenizer_of(teacher).pad_token_id or 0
+        for some in ordered_batches(sequences, batch):
+            ids, real = padded([one["input_ids"] for one in some], pad)
+            yield {"input_ids": ids, "attention_mask": real}
+
+    def tokens(self, teacher: Path, sequence: Inputs, kind: str) -> Tokens:
+        if kind != "encoder":
+            raise InputError("kind", repr(kind), "'encoder': masked language modelling has no decoder")
+        tokenizer, seen = self._tokenizer_of(teacher), list(sequence["input_ids"])
+        words = tokenizer.convert_ids_to_tokens(seen)
+        # The tokens are what the model saw, the text is what was written.
+        answers = sequence.get("labels", [IGNORED] * len(seen))
+        written = [one if answer == IGNORED else answer for one, answer in zip(seen, answers, strict=True)]
+        return Tokens(words, words, text_of(tokenizer, written))
+
+    @torch.no_grad()
+    def evaluate(
+        self,
+        model: PreTrainedModel,
+        teacher: Path,
+        count: int | None = None,
+        batch: int | None = None,
+        whole_prefix: bool = False,
+    ) -> Score:
+        """Perplexity. Whole sequences are seen at once, so that `whole_prefix` changes nothing."""
+        model.eval()
+        blocks = self._hidden_blocks(teacher)[: count or self.recipe.evaluate]
+        losses, right, apart = [], [], []
+        for some in ordered_batches(blocks, batch or self.recipe.training.batch):
+            seen, answers = (torch.stack([one[name] for one in some]) for name in ("input_ids", "labels"))
+            asked = answers != IGNORED
+            logits = model(input_ids=seen.to(model.device)).logits[asked.to(model.device)].float().cpu()
+            losses.append(cross_entropy(logits, answers[asked], reduction="none").double())
+            right.append(logits.argmax(-1) == answers[asked])
+            # Where the model sees something else than a mask, nothing has to be fetched.
+            fetched = seen[asked] == self._tokenizer_of(teacher).mask_token_id
+            apart.append(nearest(seen, answers).where(fetched, -1))
+        loss, far = torch.cat(losses), torch.cat(apart) > self.recipe.far
+        details = {"far tokens": float(far.sum()), "accuracy": float(torch.cat(right).double().mean())}
+        if far.any():
+            details["far perplexity"] = math.exp(float(loss[far].mean()))
+        return Score(self.metric, math.exp(float(loss.mean())), self.better, len(blocks), None, details)
+
+    def _start(self, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+        recipe = self.recipe
+        if recipe.checkpoint is not None:
+            return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForMaskedLM)
+        given = {"architecture": "BertForMaskedLM", **(recipe.model or {})}
+        return from_config(given, recipe.alpha, tokenizer, recipe.length, self.seed)
+
+    def _cut_train(self, tokenizer: Path) -> Blocks:
+        return cut(read_texts(self.recipe.data.train), self._tokenizer_of(tokenizer), self.recipe.length)
+
+    def _hide_valid(self, tokenizer: Path) -> list[dict[str, Tensor]]:
+        loaded = self._tokenizer_of(tokenizer)
+        found = []
+        for place, block in enumerate(cut(read_texts(self.recipe.data.valid), loaded, self.recipe.length)):
+            # Each block by a generator of its own: the same whatever the batches are, and however many blocks.
+            generator = torch.Generator().manual_seed(EVALUATION_SEED + place)
+            seen, answers = hide(block["input_ids"][None], loaded, self.recipe.masked, generator)
+            found.append({"input_ids": seen[0], "labels": answers[0]})
+        return found
+
+    def _collate(self, tokenizer: PreTrainedTokenizerBase) -> Any:
+        def collate(examples: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+            rows = torch.stack([example["input_ids"] for example in examples])
+            if "labels" in examples[0]:
+                return {"input_ids": rows, "labels": torch.stack([example["labels"] for example in examples])}
+            generator = generator_for(self.seed, rows)
+            seen, answers = hide(rows, tokenizer, self.recipe.masked, generator)
+            return {"input_ids": seen, "labels": answers}
+
+        return collate

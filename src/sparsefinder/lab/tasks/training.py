@@ -1,0 +1,256 @@
+"""Training of a teacher by Hugging Face's Trainer, the same for both tasks: seeded, and resumed where it was killed.
+
+A resumed training ends with the weights of an undisturbed one. For that, the order of the data depends on the seed and
+the epoch alone, collators draw from generators of their own (see `generator_for`), the Trainer restores dropout's, and
+a checkpoint counts only once it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.integrations.integration_utils import TensorBoardCallback
+
+from ...errors import InputError
+from ...files import DiskError, write_text
+from ...hf.checkpoints import load_model
+from ..recipe import Training
+
+__all__ = ["Examples", "fit", "generator_for", "last_checkpoint"]
+
+# Written into a checkpoint when all else is: the names and sizes of its files.
+COMPLETE = "complete.json"
+# The last ones are kept: one may be half written and one half deleted when the process is killed.
+KEPT = 3
+# Sentences of so many batches are sorted by length together: enough for little padding, few enough to stay shuffled.
+POOL = 50
+
+Example = Mapping[str, Any]
+Collate = Callable[[list[Example]], dict[str, Tensor]]
+
+
+class Examples(Dataset[Example]):
+    """Examples in memory."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        self.examples = examples
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, place: int) -> Example:
+        return self.examples[place]
+
+
+class Order(Sampler[int]):
+    """A new order for each epoch, by seed and epoch alone, in which examples of a batch are about as long."""
+
+    def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:
+        self.lengths, self.batch, self.seed, self.epoch = lengths, batch, seed, 0
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        order = torch.randperm(len(self.lengths), generator=generator).tolist()
+        pool = POOL * self.batch
+        batches: list[list[int]] = []
+        for start in range(0, len(order), pool):
+            # Sorting is stable: where all are as long, the order stays a random one.
+            together = sorted(order[start : start + pool], key=lambda place: self.lengths[place])
+            batches += [together[first : first + self.batch] for first in range(0, len(together), self.batch)]
+        # A last batch that is not full stays last, so that all others are cut where they should be.
+        whole = len(order) // self.batch
+        shuffled = torch.randperm(whole, generator=generator).tolist() + list(range(whole, len(batches)))
+        return iter([place for number in shuffled for place in batches[number]])
+
+
+class Keeper(TrainerCallback):
+    """Tells the order of the data which epoch it is, and marks checkpoints that are complete."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.order.epoch = int(state.epoch or 0)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+            write_text(checkpoint / COMPLETE, json.dumps(_sizes(checkpoint)))
+
+
+class OrderedTrainer(Trainer):
+    """The Trainer, with our order of the data."""
+
+    order: Order
+
+    def _get_train_sampler(self, train_dataset: Dataset[Example] | None = None) -> Sampler[int]:
+        return self.order
+
+
+def fit(
+    model: PreTrainedModel,
+    folder: Path,
+    training: Training,
+    seed: int,
+    *,
+    train: Sequence[Example],
+    valid: Sequence[Example],
+    collate: Collate,
+    label_smoothing: float = 0.0,
+) -> PreTrainedModel:
+    """Train a model with checkpoints in `folder`, going on from the last complete one, and return the trained model.
+
+    With `training.patience`, the model returned is the best one on `valid`, else the last one.
+    """
+    if training.steps == 0 and training.epochs is None:
+        return model
+    last = last_checkpoint(folder)
+    if last is None or not _ended(last):
+        order = Order([len(example["input_ids"]) for example in train], training.batch, seed)
+        trainer = OrderedTrainer(
+            model,
+            _arguments(training, folder, seed, label_smoothing),
+            data_collator=collate,
+            train_dataset=Examples(train),
+            eval_dataset=Examples(valid),
+            callbacks=[Keeper(order), *_callbacks(training, folder)],
+        )
+        trainer.order = order
+        try:
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        except (OSError, RuntimeError, SafetensorError) as error:
+            if _disk_is_full(error):
+                message = f"A checkpoint in {folder} could not be written: the disk is full. Earlier ones are intact; "
+                raise DiskError(message + "when there is room, the same command goes on from the last.") from error
+            raise
+        # Other processes of the same training may be here before the first one has said that all is saved.
+        PartialState().wait_for_everyone()
+        last = last_checkpoint(folder)
+    assert last is not None, "a training that ended has saved its last step"
+    return load_model(_best(last) if training.patience else last)
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The last complete checkpoint: not one that was half written, or half deleted, when the process was killed."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    return next((one for one in reversed(found) if _is_complete(one)), None)
+
+
+def generator_for(seed: int, *batch: Tensor) -> torch.Generator:
+    """A generator that depends on the seed and on a batch's content alone, so that a resumed training draws the same.
+
+    Batches are put together anew in each epoch, so what is drawn for an example differs from epoch to epoch.
+    """
+    state = seed & 0xFFFF_FFFF
+    for one in batch:
+        state = zlib.crc32(one.contiguous().numpy().tobytes(), state)
+    return torch.Generator().manual_seed(state)
+
+
+def _arguments(training: Training, folder: Path, seed: int, label_smoothing: float) -> TrainingArguments:
+    constant = training.schedule == "constant" and training.warmup_steps > 0
+    return TrainingArguments(
+        output_dir=str(folder),
+        max_steps=training.steps if training.epochs is None else -1,
+        num_train_epochs=training.epochs or 1,
+        per_device_train_batch_size=training.batch,
+        per_device_eval_batch_size=training.batch,
+        gradient_accumulation_steps=training.accumulate,
+        learning_rate=training.learning_rate,
+        lr_scheduler_type="constant_with_warmup" if constant else training.schedule,
+        warmup_steps=training.warmup_steps,
+        weight_decay=training.weight_decay,
+        adam_beta1=training.betas[0],
+        adam_beta2=training.betas[1],
+        label_smoothing_factor=label_smoothing,
+        logging_steps=max(1, training.every // 5),
+        eval_strategy="steps",
+        eval_steps=training.every,
+        save_strategy="steps",
+        save_steps=training.every,
+        save_total_limit=KEPT,
+        # Of an evaluation only the loss is looked at, and logits are large.
+        prediction_loss_only=True,
+        load_best_model_at_end=training.patience is not None,
+        metric_for_best_model="loss" if training.patience else None,
+        greater_is_better=False if training.patience else None,
+        restore_callback_states_from_checkpoint=True,
+        bf16=training.precision == "bfloat16",
+        # Where there is nothing better; the Trainer wants to be told so for bfloat16.
+        use_cpu=not torch.accelerator.is_available(),
+        report_to=[name for name in training.log_to if name != "tensorboard"] or "none",
+        remove_unused_columns=False,
+        dataloader_pin_memory=torch.cuda.is_available(),
+        seed=seed,
+        data_seed=seed,
+    )
+
+
+def _callbacks(training: Training, folder: Path) -> list[TrainerCallback]:
+    found: list[TrainerCallback] = []
+    if training.patience:
+        found.append(EarlyStoppingCallback(training.patience))
+    if "tensorboard" in training.log_to:
+        # The Trainer would write to a folder of its own choice, wherever the command was started.
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise InputError("log_to", "tensorboard", "pip install 'sparsefinder[logging]' first") from error
+        found.append(TensorBoardCallback(SummaryWriter(str(folder / "logs"))))
+    return found
+
+
+def _sizes(checkpoint: Path) -> dict[str, int]:
+    return {file.name: file.stat().st_size for file in sorted(checkpoint.iterdir()) if file.is_file()}
+
+
+def _is_complete(checkpoint: Path) -> bool:
+    marker = checkpoint / COMPLETE
+    if not marker.is_file():
+        return False
+    there = _sizes(checkpoint)
+    return all(there.get(name) == size for name, size in json.loads(marker.read_text(encoding="utf-8")).items())
+
+
+def _state(checkpoint: Path) -> dict[str, Any]:
+    return json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+
+
+def _ended(checkpoint: Path) -> bool:
+    """Whether the training was over when this was saved: the Trainer itself would go on for another step."""
+    state = _state(checkpoint)
+    control = state.get("stateful_callbacks", {}).get("TrainerControl", {})
+    stopped = control.get("args", {}).get("should_training_stop", False)
+    return bool(stopped or state["global_step"] >= state["max_steps"])
+
+
+def _best(checkpoint: Path) -> Path:
+    return checkpoint.parent / f"checkpoint-{_state(checkpoint)['best_global_step']}"
+
+
+def _disk_is_full(error: Exception) -> bool:
+    # Torch and safetensors write from C++ and Rust, and say it in words.
+    return any(words in str(error) for words in ("No space left", "PytorchStreamWriter", "disk quota"))

@@ -1,0 +1,109 @@
+"""Projections that follow from the second moments of queries and keys, without learning.
+
+*Principal*: the directions in which queries and keys vary most. What learned projections are compared with.
+*Low-rank*: inner products of r numbers that come closest to the scores themselves, by SVD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..errors import InputError
+from .projection import Projection
+from .sample import Sample
+
+__all__ = ["Moments", "low_rank", "principal"]
+
+
+def principal(samples: Iterable[Sample], r: int = 4) -> Projection:
+    """The r directions in which the queries and keys of a head, taken together, vary most: PCA."""
+    directions = Moments.of(samples).directions(r).float()
+    return Projection(directions, directions)
+
+
+def low_rank(samples: Iterable[Sample], r: int = 8) -> Projection:
+    """Maps whose inner product q'·k' is the best approximation of rank r to a head's scores, up to a constant a row.
+
+    With the second moments C_q of queries and C_k of centred keys, C_q^½ C_k^½ = U S Vᵀ gives q' = Uᵀ C_q^−½ q and
+    k' = S Vᵀ C_k^−½ k = Uᵀ C_q^½ k. Entmax does not see a constant added to a row, so keys may be centred. Queries come
+    out white, so that the distance of two keys is the error that taking one for the other makes in the scores.
+    """
+    found = Moments.of(samples)
+    of_queries = found.queries / found.query_count
+    mean = found.key_sums / found.key_count
+    of_keys = found.keys / found.key_count - mean[:, :, None] * mean[:, None]
+    root, inverse = _roots(of_queries)
+    u = torch.linalg.svd(root @ _roots(of_keys)[0]).U[..., : _fitting(r, of_keys)]
+    return Projection((inverse @ u * found.scale).float(), (root @ u).float())
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over the real queries and keys of each head: of their outer products, of themselves, and how many."""
+
+    queries: Float[Tensor, "heads d d"]
+    keys: Float[Tensor, "heads d d"]
+    query_sums: Float[Tensor, "heads d"]
+    key_sums: Float[Tensor, "heads d"]
+    query_count: int
+    key_count: int
+    scale: float
+
+    @staticmethod
+    def of(samples: Iterable[Sample]) -> Moments:
+        total: Moments | None = None
+        for sample in samples:
+            parts: list[Tensor] = []
+            for tokens, real in ((sample.q, sample.real_queries()), (sample.k, sample.real_keys())):
+                each = tokens.transpose(1, 2)[real].transpose(0, 1).double()
+                parts += [each.mT @ each, each.sum(1)]
+            counts = int(sample.real_queries().sum()), int(sample.real_keys().sum())
+            here = Moments(parts[0], parts[2], parts[1], parts[3], *counts, sample.score_scale)
+            total = here if total is None else total._with(here)
+        if total is None or 0 in (total.query_count, total.key_count):
+            raise InputError("samples", "no token", "at least one batch of queries and keys")
+        return total
+
+    def directions(self, r: int) -> Float[Tensor, "heads d r"]:
+        """The r directions of the highest variance of queries and keys together."""
+        count = self.query_count + self.key_count
+        mean = (self.query_sums + self.key_sums) / count
+        covariance = (self.queries + self.keys) / count - mean[:, :, None] * mean[:, None]
+        return torch.linalg.eigh(covariance).eigenvectors.flip(-1)[..., : _fitting(r, covariance)].contiguous()
+
+    def mean_distance(self, maps: Float[Tensor, "heads d r"]) -> Float[Tensor, " heads"]:
+        """The mean squared distance of a query and a key, both mapped."""
+        query, key = (self.query_sums / self.query_count)[:, None], (self.key_sums / self.key_count)[:, None]
+        moments = self.queries / self.query_count + self.keys / self.key_count - query.mT @ key - key.mT @ query
+        return (maps * (moments @ maps)).sum((-1, -2))
+
+    def _with(self, other: Moments) -> Moments:
+        return Moments(
+            self.queries + other.queries,
+            self.keys + other.keys,
+            self.query_sums + other.query_sums,
+            self.key_sums + other.key_sums,
+            self.query_count + other.query_count,
+            self.key_count + other.key_count,
+            self.scale,
+        )
+
+
+def _fitting(r: int, square: Float[Tensor, "heads d d"]) -> int:
+    if not 1 <= r <= square.shape[-1]:
+        raise InputError("r", r, f"a number of dimensions from 1 to the {square.shape[-1]} of the heads")
+    return r
+
+
+def _roots(square: Float[Tensor, "heads d d"]) -> tuple[Tensor, Tensor]:
+    """C^½ and C^−½; directions without any variance stay out of both."""
+    values, vectors = torch.linalg.eigh(square)
+    real = values > values.amax(-1, keepdim=True) * 1e-9
+    root = torch.where(real, values, 0.0).sqrt()
+    inverse = torch.where(real, 1 / torch.where(real, root, 1.0), 0.0)
+    return vectors * root[:, None] @ vectors.mT, vectors * inverse[:, None] @ vectors.mT

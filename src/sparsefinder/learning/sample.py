@@ -1,0 +1,97 @@
+"""Sample: the queries and keys of one layer on a batch of inputs. What every kind of fitting learns from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ..attending import gold_graph
+from ..core.graph import Graph
+from ..core.layout import Layout
+from ..errors import InputError
+
+__all__ = ["Chunk", "Sample", "block_vectors", "pooled"]
+
+# What stands for a block of tokens: the mean of its vectors, or all of them laid end to end.
+Chunk = Literal["mean", "concat"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Queries and keys of the heads of a layer, how they lie, and what their scores are multiplied by.
+
+    >>> Sample(q, k).gold.sparsity()
+    """
+
+    q: Float[Tensor, "batch heads n d"]
+    k: Float[Tensor, "batch heads m d"]
+    layout: Layout = field(default_factory=Layout)
+    scale: float | None = None
+    alpha: float | Float[Tensor, " heads"] = 1.5
+
+    @property
+    def score_scale(self) -> float:
+        """The factor of the scores, 1 / √d unless given."""
+        return 1 / math.sqrt(self.q.shape[-1]) if self.scale is None else self.scale
+
+    @property
+    def gold(self) -> Graph:
+        """The pairs that entmax gives weight to."""
+        return gold_graph(self.q, self.k, self.alpha, self.layout, self.score_scale)
+
+    def real_queries(self) -> Bool[Tensor, "batch n"]:
+        """Which queries are not padding."""
+        return _real(self.layout.query_lengths, len(self.q), self.q.shape[2], self.q.device)
+
+    def real_keys(self) -> Bool[Tensor, "batch m"]:
+        """Which keys are not padding."""
+        return _real(self.layout.key_lengths, len(self.k), self.k.shape[2], self.k.device)
+
+
+def pooled(
+    parts: Iterable[tuple[Float[Tensor, "batch heads length size"], Bool[Tensor, "batch length"]]], most: int, seed: int
+) -> Float[Tensor, "heads count size"]:
+    """The real tokens of a stream of batches; a uniform sample of them if there are more than `most`."""
+    generator = torch.Generator().manual_seed(seed)
+    kept: Tensor | None = None
+    order = torch.zeros(0)
+    for tokens, real in parts:
+        found = tokens.transpose(1, 2)[real].transpose(0, 1)
+        kept = found if kept is None else torch.cat([kept, found], 1)
+        order = torch.cat([order, torch.rand(found.shape[1], generator=generator)])
+        if len(order) > most:
+            # The tokens with the smallest of independent random numbers are a uniform sample, of any stream.
+            order, chosen = order.topk(most, largest=False)
+            kept = kept[:, chosen.to(kept.device)]
+    if kept is None or kept.shape[1] == 0:
+        raise InputError("samples", "no token", "at least one batch of queries and keys")
+    return kept
+
+
+def block_vectors(
+    tokens: Float[Tensor, "batch heads length size"],
+    lengths: Int[Tensor, " batch"] | None,
+    block: int,
+    chunk: Chunk = "mean",
+) -> Float[Tensor, "batch heads blocks vector"]:
+    """A vector for each block: the mean of its real tokens, or all tokens end to end; padding counts as zero."""
+    batch, _, length, _ = tokens.shape
+    ends = torch.full((batch,), length, device=tokens.device) if lengths is None else lengths
+    real = (torch.arange(length, device=tokens.device) < ends[:, None])[:, None, :, None]
+    padding = (0, 0, 0, -length % block)
+    parts = torch.nn.functional.pad(torch.where(real, tokens, 0.0), padding).unflatten(2, (-1, block))
+    if chunk == "concat":
+        return parts.flatten(3)
+    counts = torch.nn.functional.pad(real, padding).unflatten(2, (-1, block)).sum(3)
+    return parts.sum(3) / counts.clamp(min=1)
+
+
+def _real(lengths: Int[Tensor, " batch"] | None, batch: int, size: int, device: torch.device) -> Tensor:
+    place = torch.arange(size, device=device).expand(batch, size)
+    return torch.ones_like(place, dtype=torch.bool) if lengths is None else place < lengths.to(device)[:, None]

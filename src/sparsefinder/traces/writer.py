@@ -1,0 +1,182 @@
+"""Writing traces: shards as they come, under a name that they get when they are complete.
+
+>>> with TraceWriter("runs/demo/traces") as writer, record(model, writer.take):
+...     model(**inputs)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import save
+from torch import Tensor
+
+from ..core.layout import Layout
+from ..errors import InputError
+from ..files import write_text
+from ..learning.sample import Sample
+from .record import Record
+from .store import FORMAT, INDEX, Site, Traces
+
+__all__ = ["TraceWriter", "join"]
+
+# A shard is written when its tensors reach this size, which is about what a layer keeps in memory until then.
+SHARD_BYTES = 1 << 26
+DTYPES = {"float16": torch.float16, "float32": torch.float32}
+
+
+@dataclass
+class _Waiting:
+    """What a site has collected since its last shard."""
+
+    about: dict[str, Any]
+    q: list[Tensor] = field(default_factory=list)
+    k: list[Tensor] = field(default_factory=list)
+    shards: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return sum(part.numel() * part.element_size() for part in (*self.q, *self.k))
+
+
+class TraceWriter:
+    """Writes traces as they come, a shard of each layer at a time.
+
+    >>> with TraceWriter("runs/demo/traces") as writer, record(model, writer.take):
+    ...     model(**inputs)
+
+    dtype: "float16" halves the files; a gold graph may then differ in pairs whose weight is next to nothing.
+    teacher: a hash of the model that the queries and keys are of, to tell when they are out of date.
+    """
+
+    def __init__(self, path: str | Path, *, dtype: str = "float16", teacher: str = "") -> None:
+        if dtype not in DTYPES:
+            raise InputError("dtype", repr(dtype), f"one of {', '.join(DTYPES)}")
+        self.path = Path(path)
+        if self.path.exists():
+            raise InputError("path", f"{path}, which exists", "the name of a new folder")
+        self.dtype, self.teacher = dtype, teacher
+        self._sites: dict[Site, _Waiting] = {}
+        self._folder: Path | None = None
+
+    def __enter__(self) -> TraceWriter:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # In the same folder, so that giving it its name is one step of the file system.
+        self._folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._folder is not None
+        try:
+            if kind is None:
+                self._finish(self._folder)
+                self._folder.rename(self.path)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def add(
+        self,
+        kind: str,
+        layer: int,
+        q: Float[Tensor, "batch heads n d"],
+        k: Float[Tensor, "batch heads m d"],
+        layout: Layout = Layout(),
+        scale: float | None = None,
+        alpha: float | Float[Tensor, " heads"] = 1.5,
+    ) -> None:
+        """Take the queries and keys of one layer on a batch of whole sequences."""
+        if self._folder is None:
+            raise InputError("writer", "one that is not open", "a writer within its `with` block")
+        offset = layout.query_offset
+        if bool((offset != 0).any()) if isinstance(offset, Tensor) else offset != 0:
+            raise InputError("layout.query_offset", offset, "0: whole sequences are recorded, not decoding steps")
+        sample = Sample(q, k, layout, scale, alpha)
+        about = {
+            "heads": q.shape[1], "d": q.shape[3], "causal": layout.causal, "scale": sample.score_scale,
+            "alpha": alpha.tolist() if isinstance(alpha, Tensor) else alpha,
+        }  # fmt: skip
+        waiting = self._sites.setdefault((kind, layer), _Waiting(about))
+        if waiting.about != about:
+            raise InputError(f"{kind} layer {layer}", about, f"what it was before: {waiting.about}")
+        for tokens, real, parts in ((q, sample.real_queries(), waiting.q), (k, sample.real_keys(), waiting.k)):
+            for one, length in zip(tokens, real.sum(-1).tolist(), strict=True):
+                # A copy: a slice would keep the whole batch in memory.
+                parts.append(one[:, :length].transpose(0, 1).to("cpu", DTYPES[self.dtype]).contiguous().clone())
+        if waiting.size >= SHARD_BYTES:
+            self._flush(self._folder, (kind, layer))
+
+    def take(self, record: Record) -> None:
+        """Add what `sparsefinder.record` collects."""
+        if record.bias is not None or record.allowed is not None:
+            got = f"{record.kind} layer {record.layer}, with a bias or a mask of its own"
+            raise InputError("model", got, "attention that follows from queries, keys, padding and causality alone")
+        alpha = record.alpha.cpu() if isinstance(record.alpha, Tensor) else record.alpha
+        self.add(record.kind, record.layer, record.q, record.k, record.layout, record.scale, alpha)
+
+    def _flush(self, folder: Path, site: Site) -> None:
+        waiting = self._sites[site]
+        if not waiting.q:
+            return
+        lengths = {
+            f"{name}_lengths": torch.tensor([len(one) for one in parts])
+            for name, parts in (("query", waiting.q), ("key", waiting.k))
+        }
+        content = save({"q": torch.cat(waiting.q), "k": torch.cat(waiting.k), **lengths})
+        name = f"{site[0]}-{site[1]}-{len(waiting.shards):05}.safetensors"
+        (folder / name).write_bytes(content)
+        waiting.shards.append(
+            {"file": name, "sequences": len(waiting.q), "sha256": hashlib.sha256(content).hexdigest()}
+        )
+        waiting.q.clear()
+        waiting.k.clear()
+
+    def _finish(self, folder: Path) -> None:
+        for site in self._sites:
+            self._flush(folder, site)
+        sites = [
+            {"kind": kind, "layer": layer, **waiting.about, "shards": waiting.shards}
+            for (kind, layer), waiting in sorted(self._sites.items())
+        ]
+        _write_index(folder, {"format": FORMAT, "dtype": self.dtype, "teacher": self.teacher, "sites": sites})
+
+
+def join(path: str | Path, parts: Sequence[str]) -> Traces:
+    """Make one of traces that were recorded in parts: folders within `path`, in this order. No tensor is copied."""
+    folder = Path(path)
+    indices = [Traces.open(folder / part).index for part in parts]
+    if not indices:
+        raise InputError("parts", "none", "at least one folder of traces")
+    joined: dict[Site, dict[str, Any]] = {}
+    for part, index in zip(parts, indices, strict=True):
+        for name in ("dtype", "teacher"):
+            if index[name] != indices[0][name]:
+                raise InputError(f"{name} of {part}", index[name], f"that of {parts[0]}: {indices[0][name]}")
+        for site in index["sites"]:
+            shards = [{**shard, "file": f"{part}/{shard['file']}"} for shard in site["shards"]]
+            about = {key: value for key, value in site.items() if key != "shards"}
+            whole = joined.setdefault((site["kind"], site["layer"]), {**about, "shards": []})
+            if {**whole, "shards": []} != {**about, "shards": []}:
+                raise InputError(f"part {part}", about, f"what the parts before it have: {whole}")
+            whole["shards"] += shards
+    _write_index(folder, {**indices[0], "sites": [joined[site] for site in sorted(joined)]})
+    return Traces.open(folder)
+
+
+def _write_index(folder: Path, index: dict[str, Any]) -> None:
+    """The index, with a hash of all that it says."""
+    index = {key: value for key, value in index.items() if key != "hash"}
+    content = hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
+    write_text(folder / INDEX, json.dumps({**index, "hash": content}, indent=1))

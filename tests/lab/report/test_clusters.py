@@ -1,0 +1,103 @@
+"""Parts of speech reach the subwords they belong to, and the clusters that these are in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import spacy
+
+from sparsefinder import Traces
+from sparsefinder.lab.recipe import load_recipe
+from sparsefinder.lab.report.clusters import cluster_tags
+from sparsefinder.lab.report.content import Content
+from sparsefinder.lab.report.examples import read_examples
+from sparsefinder.lab.report.figures_clusters import cluster_figure
+from sparsefinder.lab.report.map_finders import map_finders
+from sparsefinder.lab.report.page import page as page_of
+from sparsefinder.lab.report.speech import NoTaggerError, spans, tagger
+
+from .browser import browser, opened
+from .made_up import Sizes, make_run
+
+SIZES = Sizes(layers=1, heads=2, examples=2)
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A pipeline that knows a few words, made on the spot."""
+    language = spacy.blank("en")
+    ruler = language.add_pipe("attribute_ruler")
+    for tag, words in (("NOUN", ["cat", "mat", "dogs", "towns"]), ("VERB", ["sat", "read"]), ("DET", ["the", "a"])):
+        ruler.add([[{"LOWER": {"IN": words}}]], {"POS": tag})
+    path = tmp_path_factory.mktemp("spacy") / "tiny"
+    language.to_disk(path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text", "begins"),
+    [
+        (["[CLS]", "the", "cat", "##s", "sat", "[SEP]"], "The cats sat", [None, 0, 4, 7, 9, None]),
+        (["<s>", "The", "Ġcats", "Ġs", "at", "</s>"], "The cats sat", [None, 0, 4, 9, 10, None]),
+        (["▁The", "▁ca", "ts", "</s>"], "The cats", [0, 4, 6, None]),
+        (["Ġna", "Ã¯", "ve", "Ġone"], "naïve one", [0, 2, 3, 6]),
+        (["the", "[UNK]", "sat"], "the ☃ sat", [0, None, 6]),
+        (["the", "[MASK]", "sat", "down"], "the big cat sat down", [0, None, 12, 16]),
+        ([], "", []),
+    ],
+)
+def test_tokens_are_found_in_the_text(tokens: list[str], text: str, begins: list[int | None]) -> None:
+    assert spans(tokens, text) == begins
+
+
+def test_words_hand_their_tag_to_every_letter(pipeline: str) -> None:
+    tags = tagger(pipeline)("the cat sat")
+    assert tags == ["DET"] * 3 + [None] + ["NOUN"] * 3 + [None] + ["VERB"] * 3
+
+
+def test_every_tagged_token_is_counted_once_on_each_side(tmp_path: Path, pipeline: str) -> None:
+    folder = make_run(tmp_path / "run", SIZES)
+    traces, examples = Traces.open(folder / "traces/valid"), read_examples(folder)
+    (found,) = cluster_tags(
+        traces, examples, map_finders(folder, load_recipe(folder / "recipe.yaml")), tagger(pipeline)
+    )
+    # The pipeline knows whole words only, and each of these is one token.
+    words = [word for example in examples for word in example.text.split()]
+    wanted = {"NOUN": ("cat", "mat", "dogs", "towns"), "VERB": ("sat", "read"), "DET": ("the", "a")}
+    counts = found.counts["encoder", 0]
+    assert counts.shape[:3] == (2, 2, 6)
+    for place, tag in enumerate(found.tags):
+        assert (counts[..., place].sum(-1) == sum(word in wanted[tag] for word in words)).all()
+
+
+def test_the_page_shows_shares_that_add_up(tmp_path: Path, pipeline: str) -> None:
+    content = Content(folder := make_run(tmp_path / "run", SIZES, pos=pipeline), load_recipe(folder / "recipe.yaml"))
+    path = tmp_path / "index.html"
+    path.write_text(page_of(content), encoding="utf-8")
+    with browser() as running, opened(running, path) as page:
+        page.wait_for_selector('#cluster-tables[data-shown$="/cluster"]')
+        page.get_by_label("Shares").select_option("tag")
+        page.wait_for_selector('#cluster-tables[data-shown$="/tag"]')
+        rows = page.locator("#cluster-tables tbody tr").all()
+        assert len(rows) == 6
+        for row in rows:
+            shares = [int(text) for text in row.locator("td.cell").all_inner_texts() if text]
+            assert abs(sum(shares) - 100) <= len(shares)
+    assert cluster_figure(content) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [(None, "names no pipeline"), ("xx_no_such_model", "no pipeline 'xx_no_such")]
+)
+def test_without_a_pipeline_the_section_says_how_to_get_one(tmp_path: Path, name: str | None, said: str) -> None:
+    content = Content(folder := make_run(tmp_path / "run", SIZES, pos=name), load_recipe(folder / "recipe.yaml"))
+    assert isinstance(content.clusters, str)
+    assert said in content.clusters
+    assert "python -m spacy download" in content.clusters
+
+
+def test_a_pipeline_without_tags_is_named_as_the_reason(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", SIZES)
+    with pytest.raises(NoTaggerError, match="may lack a tagger"):
+        cluster_tags(Traces.open(folder / "traces/valid"), read_examples(folder), {}, lambda text: [None] * len(text))

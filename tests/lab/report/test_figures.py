@@ -1,0 +1,63 @@
+"""Figures for print have what the paper's captions say: axes, the gold line, the star, the full model's line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsefinder.lab.recipe import load_recipe
+from sparsefinder.lab.report.content import Content
+from sparsefinder.lab.report.figures import FIGURES, write_figures
+from sparsefinder.lab.report.figures_heads import heads_figure
+from sparsefinder.lab.report.figures_pareto import pareto_figure
+from sparsefinder.lab.report.figures_timing import timing_figure
+
+from .made_up import Sizes, make_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    folder = make_run(tmp_path_factory.mktemp("run") / "made-up", Sizes(layers=2, heads=2))
+    return Content(folder, load_recipe(folder / "recipe.yaml"))
+
+
+def test_every_figure_is_written_as_vectors_and_as_a_bitmap(run: Content, tmp_path: Path) -> None:
+    write_figures(run, tmp_path)
+    # No pipeline for parts of speech was named.
+    wanted = {f"{name}.{kind}" for name in FIGURES for kind in ("pdf", "png") if name != "clusters"}
+    assert {file.name for file in tmp_path.iterdir()} == wanted
+    for file in tmp_path.iterdir():
+        assert file.read_bytes()[:4] in (b"%PDF", b"\x89PNG")
+
+
+def test_the_trade_off_has_the_gold_line_and_the_star(run: Content) -> None:
+    figure = pareto_figure(run)
+    assert figure is not None
+    assert run.points is not None
+    assert run.score is not None
+    left, right = figure.axes
+    assert (left.get_xlabel(), left.get_ylabel(), right.get_ylabel()) == ("Sparsity", "Recall", "Negative perplexity")
+    for axes, full in ((left, 1.0), (right, -run.score.value)):
+        (star,) = [line for line in axes.lines if line.get_marker() == "*"]
+        assert np.allclose([star.get_xdata(), star.get_ydata()], [[run.points.gold], [full]])
+        dashed = [line for line in axes.lines if line.get_linestyle() == "--" and len(set(line.get_xdata())) == 1]
+        assert [line.get_xdata()[0] for line in dashed] == [run.points.gold]
+
+
+def test_there_is_a_chart_for_each_head_with_the_gold_line_of_that_head(run: Content) -> None:
+    figure = heads_figure(run)
+    assert figure is not None
+    assert run.points is not None
+    gold = [axes.lines[-1].get_xdata()[0] for axes in figure.axes]
+    assert np.allclose(gold, run.points.gold_by_head)
+
+
+def test_the_full_model_is_a_line_across_the_timings(run: Content) -> None:
+    figure = timing_figure(run)
+    assert figure is not None
+    time, quality = figure.axes
+    assert (time.get_xlabel(), time.get_ylabel()) == ("Attended blocks", "Time (s)")
+    assert [line.get_ydata()[0] for line in time.lines if line.get_linestyle() == "--"] == [61.0]
+    assert [line.get_ydata()[0] for line in quality.lines if line.get_linestyle() == "--"] == [-11.37]

@@ -1,0 +1,102 @@
+"""The fit stage: what the finders' own fitting learns, once, on any number of processes, going on after a kill."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sparsefinder.finders import KMeans, Oracle, Reformer
+from sparsefinder.lab.folder import RunFolder
+from sparsefinder.lab.recipe import Method
+from sparsefinder.lab.sweep import fitting
+from sparsefinder.lab.sweep.finding import Finders
+from sparsefinder.lab.sweep.fitting import fit
+from sparsefinder.lab.sweep.jobs import JobError
+from sparsefinder.lab.sweep.settings import expand
+from sparsefinder.learning.learn import learn
+from sparsefinder.traces.store import Traces
+
+from .runs import folder, recipe
+
+KMEANS = [{"method": "kmeans", "clusters": [3, 6], "top_k": [1, 2]}, {"method": "routing", "clusters": 3}]
+
+
+def _contents(run: RunFolder) -> dict[str, bytes]:
+    root = run / "finders"
+    return {str(file.relative_to(root)): file.read_bytes() for file in sorted(root.rglob("*")) if file.is_file()}
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    run = folder(tmp_path_factory.mktemp("run"))
+    fit(run, recipe(KMEANS))
+    return run
+
+
+def test_fitted_finders_are_what_they_would_be_alone(fitted: RunFolder) -> None:
+    assert sorted(path.name for path in (fitted / "finders").iterdir() if not path.name.startswith(".")) == [
+        "kmeans-projected-clusters=3", "kmeans-projected-clusters=6", "projection", "routing-raw-clusters=3",
+    ]  # fmt: skip
+    samples = Traces.open(fitted / "traces/train").samples("decoder", 1, 4, seed=0)
+    projection = learn(samples, 4)
+    wanted = KMeans.fit(samples, 6, 2, projection, restarts=2)
+    (setting,) = expand(Method(method="kmeans", settings={"clusters": 6, "top_k": 2}))
+    found = Finders(fitted, 0).at(setting, ("decoder", 1))
+    assert isinstance(found, KMeans)
+    assert found.top_k == 2
+    assert torch.equal(found.centroids, wanted.centroids)
+    assert found.projection is not None
+    assert torch.equal(found.projection.queries, projection.queries)
+
+
+def test_nothing_is_fitted_twice(fitted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _contents(fitted)
+    monkeypatch.setattr(fitting, "fit_finder", None)
+    monkeypatch.setattr(fitting, "learn", None)
+    fit(fitted, recipe(KMEANS))
+    assert _contents(fitted) == before
+    # What is not in the key of anything may change.
+    fit(fitted, recipe(KMEANS, processes=2))
+    with pytest.raises(JobError, match="projection, encoder layer 0"):
+        fit(fitted, recipe(KMEANS, fit={"batch": 2}))
+    assert _contents(fitted) == before
+
+
+def test_an_interrupted_fit_goes_on(fitted: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, calls = folder(tmp_path), []
+    one = fitting.fit_finder
+
+    def interrupted(*given: Any) -> Any:
+        calls.append(given[0])
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return one(*given)
+
+    monkeypatch.setattr(fitting, "fit_finder", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(other, recipe(KMEANS))
+    assert not list((other / "finders").glob("kmeans*"))
+    fit(other, recipe(KMEANS))
+    # Two layers of three fits, and the one that was interrupted.
+    assert len(calls) == 7
+    assert _contents(other) == _contents(fitted)
+
+
+def test_two_processes_fit_the_same(fitted: RunFolder, tmp_path: Path) -> None:
+    shutil.copytree(fitted.path, tmp_path / "run", ignore=shutil.ignore_patterns("kmeans*", "routing*"))
+    other = RunFolder(tmp_path / "run")
+    fit(other, recipe(KMEANS, processes=2))
+    assert _contents(other) == _contents(fitted)
+
+
+def test_finders_know_their_layer(fitted: RunFolder) -> None:
+    finders = Finders(fitted, 7)
+    (oracle,) = expand(Method(method="oracle"))
+    assert finders.of(oracle) == {("encoder", 0): Oracle(1.5, 1.0), ("decoder", 1): Oracle(1.5, 1.0)}
+    (reformer,) = expand(Method(method="reformer", settings={"buckets": 4}))
+    for kind, shared in (("encoder", True), ("cross", False)):
+        found = finders.at(reformer, (kind, 0))
+        assert isinstance(found, Reformer)
+        assert (found.shared, found.seed) == (shared, 7)

@@ -1,0 +1,143 @@
+"""A training that was killed ends as if it had not been; the order of the data; what is written on the way."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sparsefinder.files import DiskError
+from sparsefinder.lab.tasks.training import COMPLETE, Order, OrderedTrainer, generator_for, last_checkpoint
+
+from .tiny import make
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def assert_equal(one, other):
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def train(kind, folder, **changes):
+    make(kind, folder, **changes).train(folder / "training", folder / "teacher")
+    return weights(folder / "teacher")
+
+
+@pytest.mark.parametrize(
+    ("kind", "killed", "left"),
+    [("masked-lm", ["6"], "checkpoint-4"), ("translation", ["8", "save"], "checkpoint-4")],
+    ids=["between checkpoints", "while writing a checkpoint"],
+)
+def test_a_killed_training_goes_on_to_the_same_weights(tmp_path, kind, killed, left):
+    undisturbed = train(kind, tmp_path / "undisturbed")
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-m", "tests.tasks.tiny", kind, str(folder), *killed]
+    result = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
+    assert result.returncode == -signal.SIGKILL, result.stderr
+    assert not (folder / "teacher").exists()
+    assert last_checkpoint(folder / "training").name == left
+    assert_equal(train(kind, folder), undisturbed)
+
+
+def test_a_training_that_ended_is_not_gone_on_with(tmp_path, monkeypatch):
+    first = train("masked-lm", tmp_path)
+    score = (tmp_path / "teacher" / "score.json").read_text()
+    shutil.rmtree(tmp_path / "teacher")
+    monkeypatch.setattr(OrderedTrainer, "train", None)
+    assert_equal(train("masked-lm", tmp_path), first)
+    assert (tmp_path / "teacher" / "score.json").read_text() == score
+
+
+def test_patience_stops_early_and_keeps_the_best(tmp_path, monkeypatch):
+    # Steps this large make it worse and worse after a while.
+    changes = {"training": {"steps": 60, "every": 3, "patience": 1, "learning_rate": 0.3, "accumulate": 1}}
+    best = train("translation", tmp_path, **changes)
+    last = last_checkpoint(tmp_path / "training")
+    state = json.loads((last / "trainer_state.json").read_text())
+    losses = {entry["step"]: entry["eval_loss"] for entry in state["log_history"] if "eval_loss" in entry}
+    assert state["global_step"] < 60
+    assert state["best_global_step"] == min(losses, key=losses.get) < state["global_step"]
+    assert_equal(best, weights(tmp_path / "training" / f"checkpoint-{state['best_global_step']}"))
+    shutil.rmtree(tmp_path / "teacher")
+    monkeypatch.setattr(OrderedTrainer, "train", None)
+    assert_equal(train("translation", tmp_path, **changes), best)
+
+
+def test_another_seed_is_another_training(tmp_path):
+    task = make("masked-lm", tmp_path / "one", training={"steps": 1})
+    other = type(task)(task.recipe, seed=4)
+    task.train(tmp_path / "one" / "training", tmp_path / "one" / "teacher")
+    other.train(tmp_path / "two" / "training", tmp_path / "two" / "teacher")
+    one, two = weights(tmp_path / "one" / "teacher"), weights(tmp_path / "two" / "teacher")
+    assert any(not torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_full_disk_is_said_and_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    save = OrderedTrainer._save_rng_state
+
+    def full(self, output_dir):
+        if self.state.global_step == 8:
+            raise OSError(28, "No space left on device")
+        save(self, output_dir)
+
+    monkeypatch.setattr(OrderedTrainer, "_save_rng_state", full)
+    with pytest.raises(DiskError, match="the disk is full. Earlier ones are intact"):
+        train("masked-lm", tmp_path)
+    assert last_checkpoint(tmp_path / "training").name == "checkpoint-4"
+    assert not (tmp_path / "teacher").exists()
+
+
+def test_logs_for_tensorboard_and_half_precision(tmp_path):
+    train("masked-lm", tmp_path, training={"steps": 2, "log_to": ["tensorboard"], "precision": "bfloat16"})
+    assert list((tmp_path / "training" / "logs").glob("events*"))
+
+
+def test_epochs_instead_of_steps(tmp_path):
+    train("masked-lm", tmp_path, training={"epochs": 2, "accumulate": 1})
+    state = json.loads((last_checkpoint(tmp_path / "training") / "trainer_state.json").read_text())
+    assert state["epoch"] == 2
+
+
+def test_only_whole_checkpoints_count(tmp_path):
+    for step, files in ((4, ["weights", "state"]), (10, ["weights", "state"]), (12, ["weights"])):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        for name in files:
+            (folder / name).write_text(name)
+        if step < 12:
+            (folder / COMPLETE).write_text(json.dumps({name: len(name) for name in files}))
+    assert last_checkpoint(tmp_path).name == "checkpoint-10"
+    (tmp_path / "checkpoint-10" / "state").unlink()
+    assert last_checkpoint(tmp_path).name == "checkpoint-4"
+    (tmp_path / "checkpoint-4" / "weights").write_text("")
+    assert last_checkpoint(tmp_path) is None
+
+
+@pytest.mark.parametrize("count", [1, 7, 64, 1003])
+def test_every_epoch_has_everything_once_in_a_new_order(count):
+    lengths = [(place * 37) % 90 for place in range(count)]
+    order = Order(lengths, batch=8, seed=5)
+    first = list(order)
+    assert sorted(first) == list(range(count)) == sorted(Order(lengths, 8, 6))
+    assert first == list(order)
+    order.epoch = 1
+    if count > 8:
+        assert first != list(order)
+        # Within a batch, lengths are far closer than they are in all.
+        batches = [[lengths[place] for place in first[start : start + 8]] for start in range(0, count - 7, 8)]
+        assert sum(max(batch) - min(batch) for batch in batches) / len(batches) < 30
+
+
+def test_what_is_drawn_for_a_batch_depends_on_seed_and_content_alone():
+    batch, other = torch.arange(10), torch.arange(1, 11)
+    drawn = [torch.rand(3, generator=generator_for(*given)).tolist() for given in ((0, batch), (0, batch), (1, batch))]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn[0] != torch.rand(3, generator=generator_for(0, other)).tolist()
