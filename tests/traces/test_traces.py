@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparsefinder import InputError, Layout, record, recording, use_entmax
+from sparsefinder import InputError, Layout, record, use_entmax
 from sparsefinder.hf.recording import record_traces, teacher_hash
 from sparsefinder.learning.sample import Sample
 from sparsefinder.traces import TraceWriter, join
+from sparsefinder.traces import writer as trace_writer
 from sparsefinder.traces.store import Traces
 
 from ..tiny_models import make, padded, words
@@ -30,7 +31,7 @@ def _write(path: Path, sequences: int = 6, dtype: str = "float32") -> list[Sampl
 
 @pytest.mark.parametrize("shard", [1, 1 << 26])
 def test_what_comes_back_is_what_went_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shard: int) -> None:
-    monkeypatch.setattr(recording, "SHARD_BYTES", shard)
+    monkeypatch.setattr(trace_writer, "SHARD_BYTES", shard)
     samples = _write(tmp_path / "traces")
     found = Traces.open(tmp_path / "traces")
     assert found.sites == [("cross", 0), ("decoder", 1)]

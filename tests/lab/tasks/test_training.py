@@ -39,7 +39,7 @@ def train(kind, folder, **changes):
 def test_a_killed_training_goes_on_to_the_same_weights(tmp_path, kind, killed, left):
     undisturbed = train(kind, tmp_path / "undisturbed")
     folder = tmp_path / "killed"
-    command = [sys.executable, "-m", "tests.tasks.tiny", kind, str(folder), *killed]
+    command = [sys.executable, "-m", "tests.lab.tasks.tiny", kind, str(folder), *killed]
     result = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr
     assert not (folder / "teacher").exists()

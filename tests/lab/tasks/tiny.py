@@ -1,7 +1,7 @@
 """Tiny recipes of both tasks; run as a program, it trains one and kills itself on the way.
 
-python -m tests.tasks.tiny masked-lm FOLDER 6          killed after step 6
-python -m tests.tasks.tiny translation FOLDER 8 save   killed while the checkpoint of step 8 is written
+python -m tests.lab.tasks.tiny masked-lm FOLDER 6          killed after step 6
+python -m tests.lab.tasks.tiny translation FOLDER 8 save   killed while the checkpoint of step 8 is written
 """
 
 import os
