@@ -118,7 +118,7 @@ def _k_means(clusters: int) -> KMeans:
     """Centroids that share the tokens out about evenly: tokens like those to come."""
     q, k, _ = _tokens(max(64, clusters))
     chosen = torch.cat([q, k], 2)[0, :, :clusters]
-    return KMeans(chosen @ _projection().queries, 1, _projection())
+    return KMeans(clusters, projection=_projection(), centroids=chosen @ _projection().queries)
 
 
 def _finders(n: int) -> dict[str, Finder]:
@@ -126,13 +126,13 @@ def _finders(n: int) -> dict[str, Finder]:
     samples = [Sample(q, k)]
     return {
         "k-means, 64 clusters": _k_means(64),
-        "quantization, 16 bins": Quantization(16, _projection()),
-        "quantization by edges": Quantization.fit(samples, 16, _projection()),
-        "probe, 64 clusters, 4 probes": Probe(k[0, :, :64].clone(), 4),
-        "distance": Distance(0.5, _projection()),
-        "sketch, r = 8, 5 %": Sketch(low_rank(samples, 8), share=0.05),
+        "quantization, 16 bins": Quantization(16, projection=_projection()),
+        "quantization by edges": Quantization(16, "quantiles", projection=_projection()).fit(samples),
+        "probe, 64 clusters, 4 probes": Probe(64, 4, centroids=k[0, :, :64].clone()),
+        "distance": Distance(0.5, projection=_projection()),
+        "sketch, r = 8, 5 %": Sketch(8, share=0.05, projection=low_rank(samples, 8)),
         "Reformer, 16 buckets": Reformer(16),
-        "Routing, 16 clusters": Routing.fit(samples, 16),
+        "Routing, 16 clusters": Routing(16).fit(samples),
         "BigBird, blocks of 16": BigBird(2, 16, 11),
     }
 

@@ -12,7 +12,6 @@ with one setting for all heads of a layer. Recall and sparsity are means over se
 from __future__ import annotations
 
 import argparse
-import math
 import re
 import sys
 import tempfile
@@ -20,7 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import islice
 from multiprocessing import get_context
@@ -36,6 +35,7 @@ from sparsefinder.finders import (
     BigBird,
     BlockTopK,
     Distance,
+    Fitting,
     KMeans,
     Longformer,
     Probe,
@@ -46,13 +46,12 @@ from sparsefinder.finders import (
     Sketch,
     Strided,
 )
-from sparsefinder.finders.base import projected
-from sparsefinder.finders.k_means import cluster, tokens_of
+from sparsefinder.finders.dials import Needs
 from sparsefinder.hf.recording import record_traces
 from sparsefinder.learning.learn import learn, refine
 from sparsefinder.learning.moments import low_rank, principal
 from sparsefinder.learning.projection import Projection
-from sparsefinder.learning.sample import Sample, pooled
+from sparsefinder.learning.sample import Sample
 from sparsefinder.traces.store import Samples, Traces
 
 N = 512
@@ -80,9 +79,8 @@ class Held:
         windows = [Window(size)(sample.q, sample.k).dense()[0, 0] | first for size in WINDOWS]
         return Held(sample, sample.gold.dense().flatten().nonzero().squeeze(-1), windows)
 
-    def measure(self, finder: Finder) -> tuple[Tensor, Tensor]:
-        """Recall and sparsity, (windows, sequences, heads) each."""
-        found = _matrix(finder, self.sample)
+    def measure(self, found: Tensor) -> tuple[Tensor, Tensor]:
+        """Recall and sparsity of a matrix of pairs, (windows, sequences, heads) each."""
         batch, heads, n, m = found.shape
         head, pair = self.gold // (n * m), self.gold % (n * m)
         total = torch.bincount(head, minlength=batch * heads)
@@ -184,16 +182,17 @@ def _with(metric: Callable[[], Projection], make: Callable[[Projection], list[Fi
 
 
 def _quantizations(metric: Projection) -> list[Finder]:
-    return [Quantization(beta, metric) for beta in (12, 24, 48, 96)]
+    return [Quantization(beta, projection=metric) for beta in (12, 24, 48, 96)]
 
 
 def _blocks(block: int, metric: Projection) -> list[Finder]:
     counts = [max(1, round(share * N / block)) for share in (0.03, 0.06, 0.1, 0.15, 0.2)]
-    return [BlockTopK(block, count, metric) for count in counts]
+    return [BlockTopK(block, count, projection=metric) for count in counts]
 
 
 def _sketches(scores: Projection) -> list[Finder]:
-    return [Sketch(scores, share) for share in (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)]
+    r = scores.queries.shape[-1]
+    return [Sketch(r, share, projection=scores) for share in (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)]
 
 
 def _refined(samples: Samples, scores: Projection) -> list[Finder]:
@@ -201,25 +200,27 @@ def _refined(samples: Samples, scores: Projection) -> list[Finder]:
 
 
 def _probes(samples: list[Sample], clusters: int, counts: Sequence[int]) -> list[Finder]:
-    probe = Probe.fit(samples, clusters, most=10_000, restarts=1)
-    return [Probe(probe.centroids, count, probe.projection) for count in counts]
+    probe = Probe(clusters).fit(samples, Fitting(tokens=10_000, restarts=1))
+    return [probe.turned(count) for count in counts]
 
 
 def _distances(samples: list[Sample], metric: Projection | None) -> list[Finder]:
     shares = (0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.09, 0.12, 0.16, 0.2)
-    return [Distance.fit(samples[:4], share, metric, most=500) for share in shares]
+    one = Distance(0.0, projection=metric)
+    needs = Needs(one, samples[:4])
+    return [one.turned(needs.settings(sparsity=1 - share)) for share in shares]
 
 
 def _k_means(samples: list[Sample], metric: Projection | None) -> list[Finder]:
-    tokens = pooled(tokens_of(samples, metric, "both"), 5_000, 0)
-    fitted = [cluster(tokens, clusters, 1) for clusters in CLUSTERS]
-    return [KMeans(centroids, top, metric) for centroids in fitted for top in TOPS if top <= centroids.shape[1] // 2]
+    how = Fitting(tokens=5_000, restarts=1)
+    fitted = [KMeans(clusters, projection=metric).fit(samples, how) for clusters in CLUSTERS]
+    return [one.turned(top) for one in fitted for top in TOPS if top <= one.clusters // 2]
 
 
 def _routings(samples: list[Sample], metric: Projection | None) -> list[Finder]:
-    fitted = [Routing.fit(samples, clusters, None, metric).centroids for clusters in CLUSTERS]
+    fitted = [Routing(clusters, projection=metric).fit(samples) for clusters in CLUSTERS]
     sizes = (0.7, 1.0, 1.4, 2.0)
-    return [Routing(each, round(size * N / each.shape[1]), metric) for each in fitted for size in sizes]
+    return [replace(one, size=round(size * N / one.clusters)) for one in fitted for size in sizes]
 
 
 def _reformers(metric: Projection | None) -> list[Finder]:
@@ -229,34 +230,43 @@ def _reformers(metric: Projection | None) -> list[Finder]:
 
 def _chosen(finders: Sequence[Finder], choose: list[Held], held: list[Held]) -> tuple[Tensor, Tensor]:
     """Recall and sparsity on held-out sequences for each λ: (2, λ, heads), settings by head and by layer."""
-    tried = [_means(finder, choose) for finder in finders]
-    recall, sparsity = (torch.cat(each) for each in zip(*tried, strict=True))
+    recall, sparsity = _means(finders, choose)
     heads = torch.arange(recall.shape[1])
     by_head = torch.stack([(recall + each * sparsity).argmax(0) for each in LAMBDAS])
     by_layer = torch.stack([(recall + each * sparsity).mean(1).argmax() for each in LAMBDAS])
     picked = torch.stack([by_head, by_layer[:, None].expand_as(by_head)])
     measured = [torch.zeros_like(recall), torch.zeros_like(sparsity)]
-    for number in (picked // len(WINDOWS)).unique().tolist():
-        rows = slice(number * len(WINDOWS), (number + 1) * len(WINDOWS))
-        measured[0][rows], measured[1][rows] = _means(finders[number], held)
+    used = (picked // len(WINDOWS)).unique().tolist()
+    rows = torch.cat([torch.arange(number * len(WINDOWS), (number + 1) * len(WINDOWS)) for number in used])
+    measured[0][rows], measured[1][rows] = _means([finders[number] for number in used], held)
     return measured[0][picked, heads], measured[1][picked, heads]
 
 
-def _means(finder: Finder, parts: list[Held]) -> tuple[Tensor, Tensor]:
-    """Recall and sparsity, (windows, heads) each."""
-    recall, sparsity = zip(*(part.measure(finder) for part in parts), strict=True)
-    return torch.cat(recall, 1).mean(1), torch.cat(sparsity, 1).mean(1)
+def _means(finders: Sequence[Finder], parts: list[Held]) -> tuple[Tensor, Tensor]:
+    """Recall and sparsity, (finders and windows, heads) each."""
+    found = [[part.measure(matrix) for matrix in _matrices(finders, part.sample)] for part in parts]
+    recall, sparsity = (torch.stack([torch.cat([each[side] for each in part]) for part in found]) for side in (0, 1))
+    return recall.mean((0, 2)), sparsity.mean((0, 2))
+
+
+def _matrices(finders: Sequence[Finder], sample: Sample) -> Iterator[Tensor]:
+    """The finders' graphs as matrices. Those that differ in the dial alone share what pairs need of it."""
+    kept: dict[tuple[type[Finder], int], Tensor] = {}
+    for one in finders:
+        dial = one.dial
+        if dial is None or not dial.every_pair or isinstance(one, Window):
+            yield _matrix(one, sample)
+            continue
+        key = type(one), id(getattr(one, "projection", None))
+        if key not in kept:
+            kept.clear()
+            grid = sample.layout.of(sample.q, sample.k)
+            kept[key] = one.needed(*one.compared(sample.q, sample.k), grid, slice(0, grid.n))
+        yield kept[key] <= torch.as_tensor(getattr(one, dial.field)).reshape(-1, 1, 1)
 
 
 def _matrix(finder: Finder, sample: Sample) -> Tensor:
-    """The finder's graph as a matrix: for those with many settings by a shorter way than through the graph."""
-    if isinstance(finder, Distance):
-        t = torch.as_tensor(finder.t).reshape(-1, 1, 1)
-        return torch.cdist(*projected(finder.projection, sample.q, sample.k)) <= t
-    if isinstance(finder, Sketch) and finder.share is not None:
-        q, k = projected(finder.projection, sample.q, sample.k)
-        scores = q @ k.mT
-        return scores >= scores.topk(math.ceil(finder.share * N - 1e-6), -1).values[..., -1:]
+    """A finder's graph as a matrix: for buckets by a shorter way than through the graph."""
     graph = finder(sample.q, sample.k, sample.layout)
     (piece, *others) = graph.pieces
     if others or not isinstance(piece, Buckets):

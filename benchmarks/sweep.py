@@ -27,11 +27,11 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 from benchmarks.timing import interleaved
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Recipe
-from sparsefinder.lab.sweep.finding import Finders
-from sparsefinder.lab.sweep.fitting import fit
+from sparsefinder.lab.sweep.fit_stage import fit
 from sparsefinder.lab.sweep.grids import GRIDS
 from sparsefinder.lab.sweep.masks import Masks, masks_of
 from sparsefinder.lab.sweep.recall import sweep_recall
+from sparsefinder.lab.sweep.run_finders import RunFinders
 from sparsefinder.lab.sweep.tally import GoldPairs, tally
 from sparsefinder.learning.sample import Sample
 from sparsefinder.traces.store import Traces
@@ -98,7 +98,7 @@ def _slices(folder: RunFolder, sequences: list[int], processes: int) -> None:
 
 def _by_method(folder: RunFolder) -> None:
     """What a pass of each setting costs, in nanoseconds a pair: to predict, and to count."""
-    sample, finders = _sample(folder), Finders(folder, 0)
+    sample, finders = _sample(folder), RunFinders(folder, 0)
     started = time.perf_counter()
     gold = GoldPairs(sample, GRID.windows, GRID.globals)
     pairs = sample.q.shape[0] * sample.q.shape[1] * sample.q.shape[2] * sample.k.shape[2]
@@ -106,11 +106,11 @@ def _by_method(folder: RunFolder) -> None:
     site = finders.traces.sites[0]
     families: dict[str, list[Any]] = {}
     for setting in GRID.settings:
-        families.setdefault(setting.family, []).append(finders.at(setting, site))
+        families.setdefault(setting.family.name, []).append(finders.at(setting, site))
     for name, some in families.items():
-        predicted = masks_of(some, sample, gold.graph)
+        predicted = masks_of(some, sample)
         both = interleaved(
-            partial(masks_of, some, sample, gold.graph),
+            partial(masks_of, some, sample),
             partial(_count, predicted, gold),
             repeats=3,
         )
@@ -125,13 +125,13 @@ def _count(predicted: list[Masks], gold: GoldPairs) -> None:
 
 def _windows(folder: RunFolder) -> None:
     """What a window more costs: passes with all windows and with two, in turn."""
-    sample, finders = _sample(folder), Finders(folder, 0)
+    sample, finders = _sample(folder), RunFinders(folder, 0)
     setting = next(each for each in GRID.settings if each.method == "kmeans")
     finder = finders.at(setting, finders.traces.sites[0])
     many, few = (GoldPairs(sample, windows, GRID.globals) for windows in (GRID.windows, GRID.windows[:2]))
 
     def run(gold: GoldPairs) -> None:
-        _count(masks_of([finder], sample, gold.graph), gold)
+        _count(masks_of([finder], sample), gold)
 
     times = interleaved(partial(run, many), partial(run, few), repeats=15)
     share = median((one - two) / two for one, two in zip(*times, strict=True)) / (len(GRID.windows) - 2)

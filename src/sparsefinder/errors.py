@@ -1,5 +1,7 @@
 """The one error that bad input gets: it names the argument, what was given, and what would be right."""
 
+from __future__ import annotations
+
 
 class SparsefinderError(Exception):
     """The base of every error that Sparsefinder raises on purpose."""
@@ -16,6 +18,11 @@ class InputError(SparsefinderError, ValueError):
     def __init__(self, argument: str, got: object, want: str) -> None:
         super().__init__(f"{argument}: got {got}, want {want}")
         self.argument = argument
+
+    def of(self, where: str) -> InputError:
+        """The same, with where it happened."""
+        argument = f"{self.argument} of {where}"
+        return _rebuild(type(self), argument, argument + self.args[0].removeprefix(self.argument))
 
     def __reduce__(self) -> tuple[object, ...]:
         # The message is built from three arguments, so the default pickling (one argument) would fail in a worker.

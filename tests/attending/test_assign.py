@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sparsefinder import compiled
 from sparsefinder.finders import Quantization
-from sparsefinder.finders.k_means import highest
+from sparsefinder.finders.centroids import highest
 
 
 @pytest.fixture(params=["best", "plain"], autouse=True)
@@ -47,7 +47,7 @@ def test_bins_between_edges(length: int, beta: int) -> None:
     # Whole numbers again: tokens lie on edges too.
     q, k = torch.randint(-4, 5, (2, 1, 2, length, 3), generator=generator).float().unbind()
     edges = torch.randint(-4, 5, (2, 3, beta - 1), generator=generator).float().sort(-1).values
-    (piece,) = Quantization(beta, None, edges, edges)(q, k).pieces
+    (piece,) = Quantization(beta, "quantiles", None, edges, edges)(q, k).pieces
     for tokens, bins in ((q, piece.queries), (k, piece.keys)):
         for h, i, r in torch.cartesian_prod(torch.arange(2), torch.arange(length), torch.arange(3)).tolist():
             passed = sum(float(tokens[0, h, i, r]) >= edge for edge in edges[h, r].tolist())

@@ -1,4 +1,4 @@
-"""The matrix: every finder with its oracle, and every layout. A finder added to FINDERS belongs here too."""
+"""The matrix: every finder with its oracle, and every layout. A method that is added belongs here too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sparsefinder import Layout
 from sparsefinder.finders import (
     BigBird,
     BlockCentroids,
@@ -46,6 +45,7 @@ def _random(*shape: int, seed: int = 0) -> Tensor:
 SHARED = Projection(shared := _random(HEADS, D, R, seed=1), shared)
 APART = Projection(_random(HEADS, D, R, seed=2), _random(HEADS, D, R, seed=3))
 RAW_CENTROIDS, CENTROIDS = _random(HEADS, 4, D, seed=4), 2 * _random(HEADS, 4, R, seed=5)
+PER_HEAD = torch.tensor([1, 2, 3])
 EDGES = [_random(HEADS, R, 3, seed=seed).sort().values for seed in (6, 7)]
 
 
@@ -74,14 +74,14 @@ def _per_head(head: Head) -> Predicate:
 
 def _block_cases(z: int) -> list[Case]:
     near = CENTROIDS.tolist()
-    wide = BlockTopK(z, 1, SHARED, window=9, globals=2, score="product")
+    wide = BlockTopK(z, 1, window=9, globals=2, score="product", projection=SHARED)
     longer = 2 * _random(HEADS, 4, R * z, seed=8)
     return [
         Case(f"bigbird {z}", BigBird(2, z, 3, 1, seed=7), lambda head: oracles.big_bird(head, 2, z, 3, 1, 7)),
         Case(f"random {z}", RandomBlocks(3, z, seed=8), lambda head: oracles.big_bird(head, 3, z, 0, 0, 8)),
         Case(
             f"block-topk {z}",
-            BlockTopK(z, 2, APART),
+            BlockTopK(z, 2, projection=APART),
             _in(APART, lambda head: oracles.block_top_k(head, z, 2, 0, 0, False)),
         ),
         Case(
@@ -91,17 +91,17 @@ def _block_cases(z: int) -> list[Case]:
         ),
         Case(
             f"block-centroids {z}",
-            BlockCentroids(z, 2, CENTROIDS, SHARED),
+            BlockCentroids(z, 2, 4, projection=SHARED, centroids=CENTROIDS),
             _in(SHARED, lambda head: oracles.block_centroids(head, z, 2, near)),
         ),
         Case(
             f"block-topk end to end {z}",
-            BlockTopK(z, 1, APART, chunk="concat"),
+            BlockTopK(z, 1, pooling="concat", projection=APART),
             _in(APART, lambda head: oracles.block_top_k(head, z, 1, 0, 0, False, True)),
         ),
         Case(
             f"block-centroids end to end {z}",
-            BlockCentroids(z, 1, longer, SHARED, "concat"),
+            BlockCentroids(z, 1, 4, "concat", projection=SHARED, centroids=longer),
             _in(SHARED, lambda head: oracles.block_centroids(head, z, 1, longer.tolist(), True)),
         ),
     ]
@@ -118,49 +118,97 @@ CASES = [
     Case("longformer without globals", Longformer(3, 0), lambda head: oracles.longformer(head, 3, 0, 0)),
     *(case for block in BLOCKS for case in _block_cases(block)),
     Case("bigbird wide", BigBird(1, 2, 11, 4, seed=9), lambda head: oracles.big_bird(head, 1, 2, 11, 4, 9)),
-    Case("reformer", Reformer(4, 2, 3), lambda head: oracles.reformer(head, _rotations(2, 2 * D, 2, 3), True), True),
+    Case(
+        "reformer", Reformer(4, 2, seed=3), lambda head: oracles.reformer(head, _rotations(2, 2 * D, 2, 3), True), True
+    ),
     Case(
         "reformer apart",
-        Reformer(6, 1, 3, shared=False),
+        Reformer(6, 1, shared=False, seed=3),
         lambda head: oracles.reformer(head, _rotations(1, D, 3, 3), False),
     ),
     Case(
         "reformer projected",
-        Reformer(4, 1, 3, shared=False, projection=SHARED),
+        Reformer(4, 1, shared=False, seed=3, projection=SHARED),
         _in(SHARED, lambda head: oracles.reformer(head, _rotations(1, R, 2, 3), False)),
     ),
-    Case("routing", Routing(RAW_CENTROIDS), lambda head: oracles.routing(head, raw, None)),
-    Case("routing of 3", Routing(CENTROIDS, 3, APART), _in(APART, lambda head: oracles.routing(head, near, 3))),
+    Case("routing", Routing(4, centroids=RAW_CENTROIDS), lambda head: oracles.routing(head, raw, None)),
+    Case(
+        "routing of 3",
+        Routing(4, 3, projection=APART, centroids=CENTROIDS),
+        _in(APART, lambda head: oracles.routing(head, near, 3)),
+    ),
     Case("oracle", Oracle(), oracles.oracle),
     Case("topk", TopK(0.2), lambda head: oracles.top_k(head, 0.2)),
-    Case("distance", Distance(2.0, SHARED), _in(SHARED, lambda head: oracles.distance(head, 2.0, False))),
-    Case("distance squared", Distance(5.0, APART, True), _in(APART, lambda head: oracles.distance(head, 5.0, True))),
+    Case("distance", Distance(2.0, projection=SHARED), _in(SHARED, lambda head: oracles.distance(head, 2.0, False))),
+    Case("distance squared", Distance(5.0, True, APART), _in(APART, lambda head: oracles.distance(head, 5.0, True))),
     Case(
         "distance by head",
-        Distance(torch.tensor([1.0, 2.0, 3.0]), SHARED),
+        Distance(torch.tensor([1.0, 2.0, 3.0]), projection=SHARED),
         _in(SHARED, lambda head: oracles.distance(head, 1.0 + head.number, False)),
     ),
     Case("distance raw", Distance(3.0), lambda head: oracles.distance(head, 3.0, False)),
-    Case("quantization", Quantization(4, SHARED), _in(SHARED, lambda head: oracles.quantization(head, 4))),
+    Case("quantization", Quantization(4, projection=SHARED), _in(SHARED, lambda head: oracles.quantization(head, 4))),
     Case(
         "quantization by edges",
-        Quantization(4, SHARED, *EDGES),
+        Quantization(4, "quantiles", SHARED, *EDGES),
         _in(SHARED, lambda head: oracles.quantiles(head, EDGES[0].tolist(), EDGES[1].tolist())),
     ),
-    Case("kmeans", KMeans(CENTROIDS, 1, SHARED), _in(SHARED, lambda head: oracles.k_means(head, near, 1))),
-    Case("kmeans top 2", KMeans(CENTROIDS, 2, APART), _in(APART, lambda head: oracles.k_means(head, near, 2))),
-    Case("kmeans raw", KMeans(RAW_CENTROIDS), lambda head: oracles.k_means(head, raw, 1)),
-    Case("probe", Probe(CENTROIDS, 2, APART), _in(APART, lambda head: oracles.probe(head, near, 2))),
-    Case("sketch share", Sketch(APART, share=0.3), _in(APART, lambda head: oracles.sketch(head, 0.3, None))),
-    Case("sketch slack", Sketch(APART, slack=1.5), _in(APART, lambda head: oracles.sketch(head, None, 1.5))),
+    Case("kmeans", KMeans(4, 1, SHARED, CENTROIDS), _in(SHARED, lambda head: oracles.k_means(head, near, 1))),
+    Case("kmeans top 2", KMeans(4, 2, APART, CENTROIDS), _in(APART, lambda head: oracles.k_means(head, near, 2))),
+    Case("kmeans raw", KMeans(4, centroids=RAW_CENTROIDS), lambda head: oracles.k_means(head, raw, 1)),
+    Case("probe", Probe(4, 2, APART, CENTROIDS), _in(APART, lambda head: oracles.probe(head, near, 2))),
+    Case(
+        "sketch share", Sketch(R, share=0.3, projection=APART), _in(APART, lambda head: oracles.sketch(head, 0.3, None))
+    ),
+    Case(
+        "sketch slack", Sketch(R, slack=1.5, projection=APART), _in(APART, lambda head: oracles.sketch(head, None, 1.5))
+    ),
+    *(
+        Case(f"{name} by head", finder, lambda head, oracle=oracle: oracle(head, (1, 2, 3)[head.number]))
+        for name, finder, oracle in (
+            ("window", Window(PER_HEAD), lambda head, size: oracles.window(head, size)),
+            ("global", GlobalTokens(PER_HEAD), lambda head, count: oracles.global_tokens(head, count)),
+            (
+                "kmeans",
+                KMeans(4, PER_HEAD, SHARED, CENTROIDS),
+                lambda head, top: _in(SHARED, lambda mapped: oracles.k_means(mapped, near, top))(head),
+            ),
+            (
+                "probe",
+                Probe(4, PER_HEAD, APART, CENTROIDS),
+                lambda head, probes: _in(APART, lambda mapped: oracles.probe(mapped, near, probes))(head),
+            ),
+            (
+                "block-topk",
+                BlockTopK(2, PER_HEAD, projection=APART),
+                lambda head, k: _in(APART, lambda mapped: oracles.block_top_k(mapped, 2, k, 0, 0, False))(head),
+            ),
+            (
+                "block-centroids",
+                BlockCentroids(2, PER_HEAD, 4, projection=SHARED, centroids=CENTROIDS),
+                lambda head, k: _in(SHARED, lambda mapped: oracles.block_centroids(mapped, 2, k, near))(head),
+            ),
+            (
+                "sketch share",
+                Sketch(R, share=PER_HEAD / 10, projection=APART),
+                lambda head, share: _in(APART, lambda mapped: oracles.sketch(mapped, share / 10, None))(head),
+            ),
+            (
+                "sketch slack",
+                Sketch(R, slack=PER_HEAD / 2, projection=APART),
+                lambda head, slack: _in(APART, lambda mapped: oracles.sketch(mapped, None, slack / 2))(head),
+            ),
+            ("topk", TopK(PER_HEAD / 10), lambda head, share: oracles.top_k(head, share / 10)),
+        )
+    ),
     Case(
         "per head",
-        Heads((KMeans(CENTROIDS, 1, SHARED), Strided(4), KMeans(CENTROIDS, 2, SHARED)), (0, 1, 2)),
+        Heads((KMeans(4, 1, SHARED, CENTROIDS), Strided(4), KMeans(4, 2, SHARED, CENTROIDS)), (0, 1, 2)),
         _per_head,
     ),
     Case(
         "union",
-        KMeans(CENTROIDS, 1, SHARED) | Window(3),
+        KMeans(4, 1, SHARED, CENTROIDS) | Window(3),
         lambda head: _either(
             _in(SHARED, lambda mapped: oracles.k_means(mapped, near, 1))(head), oracles.window(head, 3)
         ),
@@ -170,25 +218,6 @@ CASES = [
 
 def _either(one: Predicate, two: Predicate) -> Predicate:
     return lambda i, j: one(i, j) or two(i, j)
-
-
-def _long(*lengths: int) -> Tensor:
-    return torch.tensor(lengths)
-
-
-# Sizes (sequences, queries, keys) and a layout.
-SCENES: dict[str, tuple[tuple[int, int, int], Layout]] = {
-    "plain": ((2, 13, 13), Layout()),
-    "ragged": ((3, 14, 14), Layout(key_lengths=_long(14, 5, 0), query_lengths=_long(14, 5, 0))),
-    "causal": ((2, 13, 13), Layout(causal=True)),
-    "causal ragged": ((2, 12, 12), Layout(causal=True, key_lengths=_long(12, 7), query_lengths=_long(12, 7))),
-    "cross": ((2, 9, 14), Layout()),
-    "cross ragged": ((2, 15, 11), Layout(key_lengths=_long(4, 11), query_lengths=_long(15, 6))),
-    "one query of many keys": ((2, 1, 12), Layout(key_lengths=_long(12, 3))),
-    "decoding": ((2, 1, 11), Layout(causal=True, query_offset=10)),
-    "decoding ragged": ((3, 1, 12), Layout(True, _long(12, 4, 7), _long(11, 3, 6))),
-    "decoding some": ((2, 4, 12), Layout(True, _long(12, 9), _long(8, 5))),
-}
 
 
 def tokens(sequences: int, n: int, m: int, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -156,7 +156,7 @@ def oracle(head: Head) -> Predicate:
 
 def top_k(head: Head, share: float) -> Predicate:
     pairs = {(i, j): gap for i in range(len(head.q)) for j, gap in _above(head, i).items()}
-    best = sorted(pairs, key=lambda pair: -pairs[pair])[: round(len(pairs) * share)]
+    best = sorted(pairs, key=lambda pair: -pairs[pair])[: math.floor(len(pairs) * share + 0.5)]
     return lambda i, j: (i, j) in best
 
 

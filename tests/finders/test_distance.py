@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sparsefinder import InputError, Layout
 from sparsefinder.finders import Distance, distance
+from sparsefinder.finders.dials import Needs
 from sparsefinder.learning.sample import Sample
 
 
@@ -28,7 +29,7 @@ def test_cells_find_what_comparing_all_finds(seed: int, r: int, t: float, causal
     with pytest.MonkeyPatch.context() as patch:
         everything = finder(q, k, layout).dense()
         patch.setattr(distance, "SMALL", 0)
-        patch.setattr(distance, "INDEX", 0.0)
+        patch.setattr(distance, "LISTED", 0.0)
         assert torch.equal(finder(q, k, layout).dense(), everything)
 
 
@@ -48,7 +49,7 @@ def test_a_negative_distance_is_refused() -> None:
 def test_each_head_gets_its_share_whatever_its_size() -> None:
     sizes = torch.tensor([1.0, 10.0, 0.1])[:, None, None]
     samples = [Sample(sizes * torch.randn(4, 3, 50, 5), sizes * torch.randn(4, 3, 50, 5)) for _ in range(3)]
-    fitted = Distance.fit(samples, 0.1)
+    fitted = Distance(0.0).turned(Needs(Distance(0.0), samples).settings(sparsity=0.9))
     q, k = sizes * torch.randn(4, 3, 80, 5), sizes * torch.randn(4, 3, 80, 5)
     assert (fitted(q, k).sparsity().mean(0) - 0.9).abs().max() < 0.03
     assert Distance(1.0)(q, k).sparsity().mean(0).diff().abs().max() > 0.5

@@ -1,63 +1,51 @@
-"""Laws that hold for every finder, over every layout."""
+"""Every finder in every scene: what a loop over pairs predicts, and the laws of `sparsefinder.testing`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from sparsefinder import InputError, Layout
-from sparsefinder.finders import FINDERS, Finder
+from sparsefinder import Graph, InputError, Layout
+from sparsefinder.core.layout import Grid
+from sparsefinder.finders import About, Dial, Finder, methods
+from sparsefinder.testing import LAWS, SCENES, Law, check_finder, scenes
 
-from .cases import CASES, HEADS, SCENES, Case, tokens
+from .cases import CASES, HEADS, Case, D, tokens
 from .oracles import Head
 
-WHOLE = [name for name in SCENES if not name.startswith(("decoding", "one query"))]
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+ALL = {scene.name: scene for scene in scenes(HEADS, D)}
+FITTING = [
+    pytest.param(case, name, id=f"{name}-{case.name}")
+    for name, scene in ALL.items()
+    for case in CASES
+    if not case.self_attention_only or scene.q.shape[2] == scene.k.shape[2]
+]
+every_case = pytest.mark.parametrize(("case", "scene"), FITTING)
 
 
-def every_case_in(scenes: Iterable[str]) -> pytest.MarkDecorator:
-    """Every case in every scene, but for cases that need a query and a key of each token where those differ."""
-    fitting = [
-        pytest.param(case, scene, id=f"{scene}-{case.name}")
-        for scene in scenes
-        for case in CASES
-        if not case.self_attention_only or SCENES[scene][0][1] == SCENES[scene][0][2]
-    ]
-    return pytest.mark.parametrize(("case", "scene"), fitting)
-
-
-def _lengths(layout: Layout, b: int, n: int, m: int) -> tuple[int, int, int]:
-    """Real queries, real keys and offset of a sequence."""
+def _offset(layout: Layout, b: int) -> int:
     offset = layout.query_offset
-    return (
-        n if layout.query_lengths is None else int(layout.query_lengths[b]),
-        m if layout.key_lengths is None else int(layout.key_lengths[b]),
-        int(offset[b]) if isinstance(offset, Tensor) else offset,
-    )
+    return int(offset[b]) if isinstance(offset, Tensor) else offset
 
 
-@every_case_in(SCENES)
+@every_case
 def test_predicts_what_a_loop_over_pairs_does(case: Case, scene: str) -> None:
-    (batch, n, m), layout = SCENES[scene]
-    q, k = tokens(batch, n, m)
-    if scene.startswith("decoding") and not case.finder.causal_safe:
+    here = ALL[scene]
+    if here.decodes and not case.finder.causal_safe:
         with pytest.raises(InputError, match="causal_safe"):
-            case.finder(q, k, layout)
+            here.found(case.finder)
         return
-    found = case.finder(q, k, layout)
-    graph = found.dense()
-    assert graph.shape == (batch, HEADS, n, m)
-    assert torch.equal(found.degrees(), graph.sum(-1))
+    graph = here.found(case.finder)
     expected = torch.zeros_like(graph)
-    for b in range(batch):
-        queries, keys, offset = _lengths(layout, b, n, m)
+    for b in range(len(here.q)):
+        queries, keys = here.lengths(b)
         for h in range(HEADS):
-            head = Head(q[b, h, :queries].tolist(), k[b, h, :keys].tolist(), layout.causal, offset, h)
+            sides = here.q[b, h, :queries].tolist(), here.k[b, h, :keys].tolist()
+            head = Head(*sides, here.layout.causal, _offset(here.layout, b), h)
             has = case.oracle(head)
             for i in range(queries):
                 for j in range(keys):
@@ -65,68 +53,26 @@ def test_predicts_what_a_loop_over_pairs_does(case: Case, scene: str) -> None:
     assert torch.equal(graph, expected)
 
 
-@every_case
-def test_decoding_step_by_step_gives_the_rows_of_the_whole(case: Case) -> None:
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_laws_hold(case: Case, law: Law) -> None:
+    for scene in ALL.values():
+        if not case.self_attention_only or scene.q.shape[2] == scene.k.shape[2]:
+            law(case.finder, scene)
+
+
+def test_a_ragged_batch_can_be_decoded() -> None:
     q, k = tokens(2, 12, 12)
     layout = Layout(True, lengths := torch.tensor([12, 8]), query_lengths=lengths)
-    if not case.finder.causal_safe:
-        with pytest.raises(InputError, match="causal_safe"):
-            case.finder(q[:, :, 5:6], k[:, :, :6], Layout(causal=True, query_offset=5))
-        return
-    whole = case.finder(q, k, layout).dense()
-    for step in range(12):
-        at = torch.minimum(torch.tensor([step, step]), lengths - 1)
-        query = q.take_along_dim(at[:, None, None, None].expand(-1, HEADS, 1, q.shape[-1]), 2)
-        here = case.finder(query, k[:, :, : step + 1], Layout(True, at + 1, at)).dense()
-        for b in range(2):
-            assert torch.equal(here[b, :, 0], whole[b, :, int(at[b]), : step + 1])
-
-
-@every_case_in(WHOLE)
-def test_a_sequence_is_the_same_in_any_batch_and_padding(case: Case, scene: str) -> None:
-    (batch, n, m), layout = SCENES[scene]
-    q, k = tokens(batch, n, m)
-    together = case.finder(q, k, layout).dense()
-    for b in range(batch):
-        queries, keys, _ = _lengths(layout, b, n, m)
-        if case.self_attention_only:
-            queries = keys = max(queries, keys)
-        alone = case.finder(q[b : b + 1, :, :queries], k[b : b + 1, :, :keys], Layout(causal=layout.causal)).dense()
-        assert torch.equal(alone[0], together[b, :, :queries, :keys])
-        assert not together[b, :, queries:].any()
-        assert not together[b, :, :, keys:].any()
-
-
-@every_case_in(["ragged", "causal ragged", "cross ragged"])
-def test_what_stands_in_the_padding_does_not_matter(case: Case, scene: str) -> None:
-    (batch, n, m), layout = SCENES[scene]
-    q, k = tokens(batch, n, m)
-    before = case.finder(q, k, layout).dense()
-    for b in range(batch):
-        queries, keys, _ = _lengths(layout, b, n, m)
-        q[b, :, queries:], k[b, :, keys:] = 50, -50
-    assert torch.equal(case.finder(q, k, layout).dense(), before)
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case.finder.causal_safe], ids=lambda case: case.name)
-def test_tokens_to_come_change_nothing_where_it_says_so(case: Case) -> None:
-    q, k = tokens(1, 12, 12)
-    other_q, other_k = tokens(1, 12, 12, seed=20)
-    for now in range(1, 12):
-        changed_q, changed_k = (
-            torch.cat([one[:, :, :now], two[:, :, now:]], 2) for one, two in ((q, other_q), (k, other_k))
-        )
-        one, two = (case.finder(*pair, Layout(causal=True)).dense() for pair in ((q, k), (changed_q, changed_k)))
-        assert torch.equal(one[:, :, :now], two[:, :, :now])
-
-
-@every_case
-def test_the_same_input_gives_the_same_graph(case: Case) -> None:
-    q, k = tokens(2, 13, 13)
-    torch.manual_seed(1)
-    one = case.finder(q, k).dense()
-    torch.manual_seed(2)
-    assert torch.equal(case.finder(q, k).dense(), one)
+    for case in CASES:
+        if case.finder.causal_safe:
+            whole = case.finder(q, k, layout).dense()
+            for step in range(12):
+                at = torch.minimum(torch.tensor([step, step]), lengths - 1)
+                query = q.take_along_dim(at[:, None, None, None].expand(-1, HEADS, 1, q.shape[-1]), 2)
+                here = case.finder(query, k[:, :, : step + 1], Layout(True, at + 1, at)).dense()
+                for b in range(2):
+                    assert torch.equal(here[b, :, 0], whole[b, :, int(at[b]), : step + 1]), case.name
 
 
 DRAWING = [case for case in CASES if hasattr(case.finder, "seed") and getattr(case.finder, "globals", 1) > 0]
@@ -140,15 +86,43 @@ def test_other_seeds_give_other_graphs(case: Case) -> None:
     assert any(not torch.equal(graphs[0], other) for other in graphs[1:])
 
 
-@every_case
-def test_costs_no_more_than_a_few_times_the_scores(case: Case) -> None:
-    assert 0 <= case.finder.cost(1000, 1000, 64) <= 1000 * 1000 * 64
-
-
-def test_the_matrix_has_every_finder() -> None:
+def test_the_matrix_has_every_method_and_every_scene() -> None:
     def kinds(one: Finder) -> set[type[Finder]]:
         return {type(one)}.union(*(kinds(part) for part in getattr(one, "finders", ())))
 
     tested = set().union(*(kinds(case.finder) for case in CASES))
-    for path in FINDERS.values():
-        assert path.rpartition(".")[2] in {kind.__name__ for kind in tested}
+    assert {kind for kind in methods().values() if kind.__module__.startswith("sparsefinder.")} <= tested
+    assert set(ALL) == set(SCENES)
+
+
+@dataclass(frozen=True)
+class Fickle(Finder):
+    """Breaks every law it can: looks at other sequences, at the future, at the generator, and has a dial that lies."""
+
+    size: int = 1
+
+    about = About("fickle", "fickle", "rival", dials=(Dial("size", whole=True),))
+
+    def find(self, q: Tensor, k: Tensor, grid: Grid) -> Graph:
+        last = int(k.abs().sum() * 100 + torch.rand(()) * 100) % max(grid.m, 1)
+        return Graph.band(-last - self.size, last, grid)
+
+    def needed(self, q: Tensor, k: Tensor, grid: Grid, queries: slice) -> Tensor:
+        return torch.full((grid.batch, grid.heads, queries.stop - queries.start, grid.m), 3.0)
+
+
+@pytest.mark.parametrize("law", [law for law in LAWS if "says" not in law.__name__ and "may_be" not in law.__name__])
+def test_laws_can_fail(law: Law) -> None:
+    failed = 0
+    for scene in ALL.values():
+        try:
+            law(Fickle(), scene)
+        except (AssertionError, InputError, RuntimeError, TypeError):
+            failed += 1
+    assert failed
+
+
+def test_all_laws_in_one_call() -> None:
+    check_finder(CASES[1].finder, HEADS, D)
+    with pytest.raises(AssertionError):
+        check_finder(Fickle(), HEADS, D)

@@ -28,7 +28,7 @@ def test_equal_values_go_by_their_order(monkeypatch: pytest.MonkeyPatch, beta: i
 
 def test_bins_of_training_quantiles_are_about_equal_in_size() -> None:
     samples = [Sample(torch.randn(2, 3, 100, 4), 3 * torch.randn(2, 3, 100, 4)) for _ in range(5)]
-    fitted = Quantization.fit(samples, 8)
+    fitted = Quantization(8, "quantiles").fit(samples)
     assert fitted.causal_safe
     q, k = torch.randn(1, 3, 400, 4), 3 * torch.randn(1, 3, 400, 4)
     # Each of four dimensions puts one pair in eight into the same bin.

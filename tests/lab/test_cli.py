@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sparsefinder.finders import FINDERS
+from sparsefinder.finders import methods
 from sparsefinder.lab import cli
 
 COMMANDS = ("run", "train", "trace", "fit", "sweep", "report", "points", "methods")
@@ -22,7 +22,7 @@ def test_every_command_has_help(command: str) -> None:
 def test_methods_lists_them_all() -> None:
     result = CliRunner().invoke(cli.app, ["methods"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
-    assert all(name in result.output for name in FINDERS)
+    assert all(name in result.output for name in methods())
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,11 @@ class Grid:
         offset = self.layout.query_offset
         return i + (offset[b] if isinstance(offset, Tensor) else offset)
 
+    def positions(self) -> Int[Tensor, "batch n"]:
+        """Where every query stands among the keys."""
+        b = torch.arange(self.batch, device=self.device)[:, None]
+        return self.position(b, torch.arange(self.n, device=self.device)).expand(self.batch, self.n)
+
     def visible(self, b: Int[Tensor, "..."], i: Int[Tensor, "..."], j: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
         """Whether query `i` of sequence `b` may look at key `j`."""
         layout = self.layout

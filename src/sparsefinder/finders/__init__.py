@@ -1,39 +1,51 @@
-"""Methods that predict an attention graph, one a file."""
+"""Methods that predict an attention graph, one per file, in the order in which they are listed."""
 
-from .base import FINDERS, Finder, Union, finder
-from .big_bird import BigBird
-from .block_centroids import BlockCentroids
-from .block_top_k import BlockTopK
-from .distance import Distance
-from .full import Full
-from .global_tokens import GlobalTokens
-from .heads import Heads
+# ruff: noqa: I001 – the order of imports is the order of methods.
+from .about import FIT, LEARNED, MAPS, RUN, About, Dial, Look, Place
+from .base import Finder, Fitting, Learned, Union
+from .registry import finder, finder_class, methods, register
 from .k_means import KMeans
-from .longformer import Longformer
-from .oracle import Oracle
-from .probe import Probe
+from .distance import Distance
 from .quantization import Quantization
-from .random_blocks import RandomBlocks
-from .reformer import Reformer
-from .routing import Routing
+from .block_top_k import BlockTopK
+from .block_centroids import BlockCentroids
 from .sketch import Sketch
-from .strided import Strided
-from .top_k import TopK
+from .probe import Probe
+from .routing import Routing
+from .reformer import Reformer
+from .longformer import Longformer
+from .big_bird import BigBird
 from .window import Window
+from .strided import Strided
+from .random_blocks import RandomBlocks
+from .global_tokens import GlobalTokens
+from .oracle import Oracle
+from .top_k import TopK
+from .full import Full
+from .heads import Heads
 
 __all__ = [
-    "FINDERS",
+    "FIT",
+    "LEARNED",
+    "MAPS",
+    "RUN",
+    "About",
     "BigBird",
     "BlockCentroids",
     "BlockTopK",
+    "Dial",
     "Distance",
     "Finder",
+    "Fitting",
     "Full",
     "GlobalTokens",
     "Heads",
     "KMeans",
+    "Learned",
     "Longformer",
+    "Look",
     "Oracle",
+    "Place",
     "Probe",
     "Quantization",
     "RandomBlocks",
@@ -45,4 +57,7 @@ __all__ = [
     "Union",
     "Window",
     "finder",
+    "finder_class",
+    "methods",
+    "register",
 ]

@@ -1,73 +1,170 @@
 """What a finder is: a small frozen dataclass, called on queries and keys, returning the graph it predicts.
 
-To add one: a file beside this one with a subclass of `Finder`, and a line in `FINDERS`. Its parameters are the fields
-of the dataclass; position, padding, causality and the decoding offset come in the layout.
+A method is a subclass in a file of its own, which says everything about it: `about` (names, paper, family, dial), its
+parameters as fields, `find`, and `fit` if it learns from data. Position, padding, causality and the decoding offset
+come in the grid.
 """
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import reduce
-from importlib import import_module
 from operator import or_
+from typing import Any, ClassVar
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.graph import Graph
-from ..core.layout import Layout
+from ..core.layout import Grid, Layout
 from ..errors import InputError
 from ..learning.projection import Projection
+from ..learning.sample import Sample, mapped
+from .about import About, Dial, Place
 
-__all__ = ["FINDERS", "Finder", "Keys", "Queries", "Union", "finder", "finder_class", "projected", "refuse_decoding"]
+__all__ = ["Assigned", "Finder", "Fitting", "Keys", "Learned", "Queries", "Union", "of_heads", "roles", "slots"]
 
 Queries = Float[Tensor, "batch heads n d"]
 Keys = Float[Tensor, "batch heads m d"]
-
-# The name of each finder in recipes and on the command line, and where its class is.
-FINDERS = {
-    "bigbird": ".big_bird.BigBird",
-    "block-centroids": ".block_centroids.BlockCentroids",
-    "block-topk": ".block_top_k.BlockTopK",
-    "distance": ".distance.Distance",
-    "full": ".full.Full",
-    "global": ".global_tokens.GlobalTokens",
-    "kmeans": ".k_means.KMeans",
-    "longformer": ".longformer.Longformer",
-    "oracle": ".oracle.Oracle",
-    "probe": ".probe.Probe",
-    "quantization": ".quantization.Quantization",
-    "random": ".random_blocks.RandomBlocks",
-    "reformer": ".reformer.Reformer",
-    "routing": ".routing.Routing",
-    "sketch": ".sketch.Sketch",
-    "strided": ".strided.Strided",
-    "topk": ".top_k.TopK",
-    "window": ".window.Window",
-}
+# The least settings of a dial, for all keys of some queries.
+Settings = Float[Tensor, "batch heads count m"]
+# Clusters of queries, clusters of keys, and how many there are.
+Assigned = tuple[Int[Tensor, "batch heads n"], Int[Tensor, "batch heads m"], int]
 
 
 @dataclass(frozen=True)
 class Finder(ABC):
     """Predicts which pairs matter. `a | b` predicts what either does."""
 
+    about: ClassVar[About]
+
     @abstractmethod
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        """The predicted graph. A finder with a field `projection` gets queries and keys as that maps them."""
+
     def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        """The predicted graph of these queries and keys."""
+        """The predicted graph of these queries and keys.
+
+        >>> Window(11)(q, k, Layout(causal=True)).sparsity()
+        """
+        return self.on(q, k, layout.of(q, k))
+
+    def on(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        """The same, where the grid is there already."""
+        self._check(grid)
+        return self.find(*self.compared(q, k), grid)
+
+    def compared(self, q: Queries, k: Keys) -> tuple[Tensor, Tensor]:
+        """Queries and keys where they are compared: projected, or as they are."""
+        projection: Projection | None = getattr(self, "projection", None)
+        return (q, k) if projection is None else (projection.of_queries(q), projection.of_keys(k))
 
     @property
     def causal_safe(self) -> bool:
         """Whether the keys of a query never depend on tokens after it, so that decoding step by step is possible."""
         return True
 
+    @property
+    def query_wise(self) -> bool:
+        """Whether the keys of a query never depend on other queries, which are not there in a decoding step."""
+        return True
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything is there that it has to learn."""
+        return True
+
+    @property
+    def dial(self) -> Dial | None:
+        """What orders its graphs; None where nothing does."""
+        return self.about.dials[0] if self.about.dials else None
+
+    def needed(self, q: Queries, k: Keys, grid: Grid, queries: slice) -> Settings:
+        """The least setting of the dial with which each pair of these queries is predicted; infinite for never.
+
+        Queries and keys come as in `find`, all of them. What is said of pairs that may not be seen does not matter.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no dial")
+
+    def turned(self, setting: int | float | Tensor) -> Finder:
+        """The same with another setting of its dial: one, or one per head."""
+        dial = self.dial
+        if dial is None:
+            raise InputError("finder", self.about.name, "a method with a dial")
+        if dial.whole:
+            setting = setting.long() if isinstance(setting, Tensor) else int(setting)
+        return replace(self, **{dial.field: setting})
+
+    def assigned(self, q: Queries, k: Keys) -> Assigned | None:
+        """The cluster of each query and of each key, given as in `find`; None where there are none to look at."""
+        return None
+
+    def at(self, place: Place) -> Finder:
+        """The same for one attention layer: with its α, or with draws of its own."""
+        return self
+
     def cost(self, n: int, m: int, d: int) -> float:
-        """Multiplications that predicting takes for one head, to set beside the n · m · d of the scores themselves."""
+        """Multiplications that predicting takes per head, to set beside the n · m · d of the scores themselves."""
         return 0.0
 
     def __or__(self, other: Finder) -> Union:
         return Union((*_parts(self), *_parts(other)))
+
+    def _check(self, grid: Grid) -> None:
+        """Raise if it was not fitted, or is asked to decode and cannot. A whole sequence may be looked at, masked."""
+        if not self.ready:
+            raise InputError("finder", f"{self.about.name}, which was not fitted", "its fit(samples), called first")
+        offset = grid.layout.query_offset
+        if not (bool((offset != 0).any()) if isinstance(offset, Tensor) else offset != 0):
+            return
+        if grid.layout.causal and not self.causal_safe:
+            got = f"{type(self).__name__}, whose choice of keys depends on tokens after the query"
+            raise InputError("finder", got, "one with causal_safe, to decode step by step")
+        if not grid.layout.causal and not self.query_wise:
+            got = f"{type(self).__name__}, whose choice of keys depends on other queries"
+            raise InputError("finder", got, "one with query_wise, for cross-attention step by step")
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How finders are fitted, whatever the method.
+
+    tokens: so many per head at most are looked at where tokens are clustered or counted, drawn at random.
+    restarts: how often k-means starts anew; as often as the method does by itself if None.
+    r, margin, rate, epochs, shared, summed: how maps are learned, as `learn` takes them.
+    """
+
+    seed: int = 0
+    tokens: int = 20_000
+    restarts: int | None = None
+    r: int = 4
+    margin: float = 1.0
+    rate: float = 0.01
+    epochs: int = 1
+    shared: bool = True
+    summed: bool = False
+
+
+@dataclass(frozen=True)
+class Learned(Finder):
+    """A finder that has something to learn from queries and keys of training data."""
+
+    @abstractmethod
+    def fit(self, samples: Iterable[Sample], how: Fitting = Fitting()) -> Learned:
+        """The same, with what it has learned from batches of one layer: read as often as it takes, never kept."""
+
+    @property
+    def ready(self) -> bool:
+        # Without a projection, queries and keys are compared as they are.
+        learned = [name for name, role in roles(type(self)) if role == "learned" and name != "projection"]
+        return all(getattr(self, name) is not None for name in learned)
+
+    def mapped(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """The samples where they are compared."""
+        return (mapped(sample, getattr(self, "projection", None)) for sample in samples)
 
 
 @dataclass(frozen=True)
@@ -75,54 +172,56 @@ class Union(Finder):
     """The union of what several finders predict."""
 
     finders: tuple[Finder, ...]
+    about: ClassVar[About] = About("union", "union", "reference")
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        return reduce(or_, (each(q, k, layout) for each in self.finders))
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        return reduce(or_, (each.on(q, k, grid) for each in self.finders))
 
     @property
     def causal_safe(self) -> bool:
         return all(each.causal_safe for each in self.finders)
 
+    @property
+    def query_wise(self) -> bool:
+        return all(each.query_wise for each in self.finders)
+
+    @property
+    def ready(self) -> bool:
+        return all(each.ready for each in self.finders)
+
+    def at(self, place: Place) -> Union:
+        return Union(tuple(each.at(place) for each in self.finders))
+
     def cost(self, n: int, m: int, d: int) -> float:
         return sum(each.cost(n, m, d) for each in self.finders)
 
 
-def finder(name: str, **parameters: object) -> Finder:
-    """A finder by its name in `FINDERS`.
-
-    >>> finder("window", size=11) | finder("global", count=1)
-    """
-    kind = finder_class(name)
-    known = [field.name for field in fields(kind)]
-    unknown = sorted(set(parameters) - set(known))
-    if unknown:
-        takes = f"takes {', '.join(known)}" if known else "takes no parameters"
-        raise InputError(f"parameters of {name}", ", ".join(unknown), f"only what it takes: {name} {takes}")
-    return kind(**parameters)
+def roles(kind: type[Finder]) -> list[tuple[str, str]]:
+    """The fields of a method and what each is for: "use", "fit", "maps", "learned" or "run"."""
+    return [(each.name, each.metadata.get("role", "use")) for each in fields(kind)]
 
 
-def finder_class(name: str) -> type[Finder]:
-    """The class of a finder by its name in `FINDERS`."""
-    if name not in FINDERS:
-        near = difflib.get_close_matches(name, FINDERS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise InputError("finder", repr(name) + hint, f"one of {', '.join(sorted(FINDERS))}")
-    module, _, attribute = FINDERS[name].rpartition(".")
-    return getattr(import_module(module, __package__), attribute)
+def of_heads(finder: Finder, heads: Int[Tensor, " some"]) -> Finder:
+    """The finder for some of its heads. Every tensor of a finder has one entry per head."""
+    if isinstance(finder, Union):
+        return Union(tuple(of_heads(each, heads) for each in finder.finders))
+    changed: dict[str, Any] = {}
+    for field in fields(finder):
+        value = getattr(finder, field.name)
+        if isinstance(value, Tensor):
+            changed[field.name] = value[heads.to(value.device)]
+        elif isinstance(value, Projection):
+            queries = value.queries[heads]
+            changed[field.name] = Projection(queries, queries if value.shared else value.keys[heads])
+    return replace(finder, **changed) if changed else finder
 
 
-def projected(projection: Projection | None, q: Queries, k: Keys) -> tuple[Tensor, Tensor]:
-    """Queries and keys where a finder compares them: projected, or as they are."""
-    return (q, k) if projection is None else (projection.of_queries(q), projection.of_keys(k))
-
-
-def refuse_decoding(finder: Finder, layout: Layout) -> None:
-    """Raise if a finder that looks ahead is asked to decode. A whole sequence it may have, masked: for comparison."""
-    offset = layout.query_offset
-    decodes = bool((offset != 0).any()) if isinstance(offset, Tensor) else offset != 0
-    if layout.causal and decodes and not finder.causal_safe:
-        got = f"{type(finder).__name__}, whose choice of keys depends on tokens after the query"
-        raise InputError("finder", got, "one with causal_safe, to decode step by step")
+def slots(table: Int[Tensor, "batch heads length slots"], counts: int | Int[Tensor, " heads"]) -> Tensor:
+    """A table of the first choices of each token, cut to as many as each head has; −1 is none."""
+    if not isinstance(counts, Tensor):
+        return table
+    place = torch.arange(table.shape[-1], device=table.device)
+    return torch.where(place < counts.to(table.device)[:, None, None], table, -1)
 
 
 def _parts(one: Finder) -> tuple[Finder, ...]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ..core.graph import Graph
-from ..core.layout import Layout
+from ..core.layout import Grid
+from .about import RUN, About, Look, Place
 from .base import Finder, Keys, Queries
+from .checks import whole
+from .draws import seed_at
 from .global_tokens import GlobalTokens
-from .random_blocks import check_blocks, draw_blocks
+from .random_blocks import draw_blocks
+from .registry import register
 from .window import Window
 
 __all__ = ["BigBird"]
 
 
+@register
 @dataclass(frozen=True)
 class BigBird(Finder):
     """A window, the first tokens as global ones, and for each block of queries `random_blocks` blocks of keys.
@@ -27,12 +32,21 @@ class BigBird(Finder):
     block: int = 1
     window: int = 3
     globals: int = 1
-    seed: int = 0
+    seed: int = field(default=0, metadata=RUN)
+
+    about = About(
+        "bigbird", "BigBird", "rival", paper="Zaheer et al., 2020, arXiv:2007.14062",
+        grid={"random_blocks": (2, 4, 8, 16, 32), "window": (1, 11, 25, 75)}, look=Look("#8c4a2f", "#d09274", "P"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        check_blocks(self.random_blocks, self.block)
+        whole(0, random_blocks=self.random_blocks, window=self.window, globals=self.globals)
+        whole(1, block=self.block)
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
+    def at(self, place: Place) -> BigBird:
+        return replace(self, seed=seed_at(self.seed, place))
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         fixed = Window(self.window) | GlobalTokens(self.globals)
-        drawn = draw_blocks(self.random_blocks, self.block, self.seed, layout.of(q, k), self.window, self.globals)
-        return fixed(q, k, layout) | drawn
+        drawn = draw_blocks(self.random_blocks, self.block, self.seed, grid, self.window, self.globals)
+        return fixed.on(q, k, grid) | drawn

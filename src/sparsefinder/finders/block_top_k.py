@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.graph import Graph, chunks
-from ..core.layout import Grid, Layout
+from ..core.layout import Grid
 from ..errors import InputError
 from ..learning.projection import Projection
-from ..learning.sample import Chunk, block_vectors
-from .base import Finder, Keys, Queries, projected, refuse_decoding
+from ..learning.sample import Pooling, block_vectors
+from .about import LEARNED, MAPS, About, Dial, Look
+from .base import Finder, Keys, Queries, Settings, slots
+from .centroids import ranks
+from .checks import whole
 from .global_tokens import GlobalTokens
-from .random_blocks import check_blocks
-from .tiles import check_chunk, chosen_blocks
+from .registry import register
+from .tiles import check_pooling, chosen_blocks
 from .window import Window
 
 __all__ = ["BlockTopK"]
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class BlockTopK(Finder):
     """A window, global tokens, and for each block of queries the k nearest of all other blocks of keys it may see.
@@ -32,21 +38,28 @@ class BlockTopK(Finder):
     A block is the mean of its projected tokens, or they are laid end to end ("concat", as the authors do). The k do not
     count blocks that window and global tokens cover already.
 
-    projection: learned by `learn(..., block=block, chunk=chunk)`; None for queries and keys as they are.
+    k: one number for all heads, or one per head.
     score: whether blocks are near by their "distance", as the projection learns it, or their "product".
+    projection: learned by `learn(..., block=block, pooling=pooling)`; None for queries and keys as they are.
     """
 
-    block: int
-    k: int
-    projection: Projection | None = None
+    block: int = field(metadata=MAPS)
+    k: int | Int[Tensor, " heads"]
     window: int = 0
     globals: int = 0
     score: Literal["distance", "product"] = "distance"
-    chunk: Chunk = "mean"
+    pooling: Pooling = field(default="mean", metadata=MAPS)
+    projection: Projection | None = field(default=None, metadata=LEARNED)
+
+    about = About(
+        "block-topk", "blocks, top-k (v1)", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 7",
+        dials=(Dial("k", whole=True),), grid={"block": (16,)}, look=Look("#0b6e75", "#4fc3c9", "h"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        check_blocks(self.k, self.block)
-        check_chunk(self.chunk)
+        whole(1, block=self.block)
+        whole(0, k=self.k, window=self.window, globals=self.globals)
+        check_pooling(self.pooling)
         if self.score not in ("distance", "product"):
             raise InputError("score", repr(self.score), '"distance" or "product"')
 
@@ -55,25 +68,41 @@ class BlockTopK(Finder):
         # The mean of a block holds tokens after its first one.
         return False
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        refuse_decoding(self, layout)
-        grid = layout.of(q, k)
-        fixed = (Window(self.window) | GlobalTokens(self.globals))(q, k, layout)
-        q, k = projected(self.projection, q, k)
-        q = block_vectors(q, grid.layout.query_lengths, self.block, self.chunk)
-        k = block_vectors(k, grid.layout.key_lengths, self.block, self.chunk)
-        legal = _Legal(grid, self.block, self.window, self.globals)
+    @property
+    def query_wise(self) -> bool:
+        return False
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        fixed = self._fixed(q, k, grid)
+        most = int(self.k.amax()) if isinstance(self.k, Tensor) else self.k
         found = []
+        for scores in self._scores(q, k, grid):
+            best, chosen = scores.topk(min(most, scores.shape[-1]), -1)
+            found.append(slots(torch.where(best > -math.inf, chosen, -1), self.k))
+        return fixed | chosen_blocks(torch.cat(found, 2), self.block, self.block, grid) if found else fixed
+
+    def needed(self, q: Queries, k: Keys, grid: Grid, queries: slice) -> Settings:
+        covered = self._fixed(q, k, grid).mask(queries)
+        if not covered.numel():
+            return covered.double()
+        places = torch.cat([ranks(scores.argsort(-1, descending=True)) for scores in self._scores(q, k, grid)], 2)
+        rows = torch.arange(grid.n, device=grid.device)[queries] // self.block
+        columns = torch.arange(grid.m, device=grid.device) // self.block
+        return torch.where(covered, 0.0, places[:, :, rows][..., columns].double())
+
+    def _fixed(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        return (Window(self.window) | GlobalTokens(self.globals)).on(q, k, grid)
+
+    def _scores(self, q: Queries, k: Keys, grid: Grid) -> Iterator[Float[Tensor, "batch heads some blocks"]]:
+        """Of some blocks of queries at a time with each block of keys; −∞ for what may not be taken."""
+        q = block_vectors(q, grid.layout.query_lengths, self.block, self.pooling)
+        k = block_vectors(k, grid.layout.key_lengths, self.block, self.pooling)
+        legal = _Legal(grid, self.block, self.window, self.globals)
         for rows in chunks(q.shape[2], grid.batch * grid.heads * k.shape[2]):
             scores = q[:, :, rows] @ k.mT
             if self.score == "distance":
                 scores = scores - k.square().sum(-1)[:, :, None] / 2
-            scores = scores.masked_fill(~legal.of(rows), -math.inf)
-            best, chosen = scores.topk(min(self.k, k.shape[2]), -1)
-            found.append(torch.where(best > -math.inf, chosen, -1))
-        if not found:
-            return fixed
-        return fixed | chosen_blocks(torch.cat(found, 2), self.block, self.block, grid)
+            yield scores.masked_fill(~legal.of(rows), -math.inf)
 
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.projection is None else self.projection.queries.shape[-1]

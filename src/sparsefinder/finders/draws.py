@@ -11,7 +11,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-__all__ = ["choose", "noise"]
+from .about import Place
+
+__all__ = ["choose", "noise", "seed_at"]
 
 # The constants of splitmix64, as signed numbers of 64 bits: products wrap around.
 STEP, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
@@ -42,6 +44,12 @@ def choose(count: int, below: Int[Tensor, "*shape"], seed: int, *places: Int[Ten
     none = torch.zeros(*shape, 0, dtype=torch.long, device=below.device)
     numbers = torch.cat([none, *(one.expand(shape)[..., None] for one in chosen)], -1)
     return torch.where(numbers < below[..., None], numbers, -1)
+
+
+def seed_at(seed: int, place: Place) -> int:
+    """The seed of one attention layer: a stack of layers would see the same blocks again and again otherwise."""
+    kind = int.from_bytes(place.kind.encode()[:7], "big")
+    return int(noise(seed, torch.tensor(kind), torch.tensor(place.layer)))
 
 
 def _mixed(x: Tensor) -> Tensor:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.graph import Graph
-from ..core.layout import Layout
+from ..core.layout import Grid
+from .about import About, Look
 from .base import Finder, Keys, Queries
+from .registry import register
 
 __all__ = ["Full"]
 
 
+@register
 @dataclass(frozen=True)
 class Full(Finder):
     """Connect each query to all keys it may see.
@@ -18,5 +21,7 @@ class Full(Finder):
     >>> Full()(q, k).sparsity()  # zeros
     """
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        return Graph.full(layout.of(q, k))
+    about = About("full", "full entmax", "reference", look=Look("#000000", "#ffffff", "_"))
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        return Graph.full(grid)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from ..core.graph import Graph
-from ..core.layout import Grid, Layout
+from ..core.layout import Grid
 from ..core.pieces import Buckets, Index, Piece, Truth
 from ..errors import InputError
-from ..learning.projection import Projection
-from .base import Finder, Keys, Queries, Union
+from .about import About, Place
+from .base import Finder, Keys, Queries, of_heads
 
-__all__ = ["Heads", "of_heads"]
+__all__ = ["Heads"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,43 +31,44 @@ class Heads(Finder):
     finders: tuple[Finder, ...]
     which: tuple[int, ...]
 
+    about = About("heads", "per head", "reference")
+
     def __post_init__(self) -> None:
         if not all(0 <= one < len(self.finders) for one in self.which):
             raise InputError("which", self.which, f"for each head a number from 0 to {len(self.finders) - 1}")
 
     @property
     def causal_safe(self) -> bool:
-        return all(self.finders[one].causal_safe for one in set(self.which))
+        return all(each.causal_safe for each in self._used)
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        grid = layout.of(q, k)
+    @property
+    def query_wise(self) -> bool:
+        return all(each.query_wise for each in self._used)
+
+    @property
+    def ready(self) -> bool:
+        return all(each.ready for each in self._used)
+
+    def at(self, place: Place) -> Heads:
+        return Heads(tuple(each.at(place) for each in self.finders), self.which)
+
+    @property
+    def _used(self) -> list[Finder]:
+        return [self.finders[one] for one in sorted(set(self.which))]
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         if grid.heads != len(self.which):
             raise InputError("q", f"{grid.heads} heads", f"{len(self.which)}, as this was made for")
         pieces: list[Piece] = []
         for number, finder in enumerate(self.finders):
             heads = torch.tensor([head for head, one in enumerate(self.which) if one == number], device=grid.device)
             if len(heads):
-                part = of_heads(finder, heads.long())(q[:, heads], k[:, heads], layout)
+                part = of_heads(finder, heads.long())(q[:, heads], k[:, heads], grid.layout)
                 pieces += [_spread(piece, heads, part.grid, grid.heads) for piece in part.pieces]
         return Graph(grid, tuple(pieces))
 
     def cost(self, n: int, m: int, d: int) -> float:
         return sum(self.finders[one].cost(n, m, d) for one in self.which) / max(1, len(self.which))
-
-
-def of_heads(finder: Finder, heads: Int[Tensor, " some"]) -> Finder:
-    """The finder for some of its heads. Every tensor of a finder has one entry a head."""
-    if isinstance(finder, Union):
-        return Union(tuple(of_heads(each, heads) for each in finder.finders))
-    changed: dict[str, Any] = {}
-    for field in fields(finder):
-        value = getattr(finder, field.name)
-        if isinstance(value, Tensor):
-            changed[field.name] = value[heads]
-        elif isinstance(value, Projection):
-            queries = value.queries[heads]
-            changed[field.name] = Projection(queries, queries if value.shared else value.keys[heads])
-    return replace(finder, **changed) if changed else finder
 
 
 def _spread(piece: Piece, heads: Int[Tensor, " some"], grid: Grid, total: int) -> Piece:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,64 +14,73 @@ from torch import Tensor
 from .. import compiled
 from ..compiled import capsule
 from ..core.graph import Graph
-from ..core.layout import Layout
+from ..core.layout import Grid
 from ..errors import InputError
 from ..learning.projection import Projection
 from ..learning.sample import Sample, pooled
-from .base import Finder, Keys, Queries, projected, refuse_decoding
+from .about import FIT, LEARNED, About, Look
+from .base import Fitting, Keys, Learned, Queries
+from .checks import whole
+from .registry import register
 
 __all__ = ["Quantization"]
 
 FEW = 100  # edges that are compared one after the other
 
 
+@register
 @dataclass(frozen=True, eq=False)
-class Quantization(Finder):
+class Quantization(Learned):
     """Connect queries and keys that are in the same of `beta` bins in at least one projected dimension.
 
-    >>> Quantization(8, projection)(q, k)
+    >>> Quantization(8, projection=projection)(q, k)
 
-    By default bins have equal numbers: the ranks of a sequence's real queries, and of its real keys, in runs of
-    ⌈n / beta⌉. With edges, a bin is what lies between two of them, whatever else the sequence holds. About
-    1 − (1 − 1/beta)^r of all pairs share a bin.
+    About 1 − (1 − 1/beta)^r of all pairs share a bin.
 
+    bins: "ranks" of a sequence's real queries, and of its real keys, in runs of ⌈n / beta⌉; or what lies between two
+    "quantiles" of training data, whatever else the sequence holds: these do not look ahead, so that one can decode.
     projection: the dimensions to cut; None for those of queries and keys as they are.
-    query_edges, key_edges: quantiles of training data, from `fit`; they do not look ahead, so that one can decode.
     """
 
-    beta: int
-    projection: Projection | None = None
-    query_edges: Float[Tensor, "heads r edges"] | None = None
-    key_edges: Float[Tensor, "heads r edges"] | None = None
+    beta: int = field(metadata=FIT)
+    bins: Literal["ranks", "quantiles"] = field(default="ranks", metadata=FIT)
+    projection: Projection | None = field(default=None, metadata=LEARNED)
+    query_edges: Float[Tensor, "heads r edges"] | None = field(default=None, metadata=LEARNED)
+    key_edges: Float[Tensor, "heads r edges"] | None = field(default=None, metadata=LEARNED)
+
+    about = About(
+        "quantization", "quantization", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.3",
+        grid={"beta": (2, 4, 8, 16, 32)}, look=Look("#a8477f", "#e38fc0", "^"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        if self.beta < 1:
-            raise InputError("beta", self.beta, "a number of bins from 1 upwards")
+        whole(1, beta=self.beta)
+        if self.bins not in ("ranks", "quantiles"):
+            raise InputError("bins", repr(self.bins), '"ranks" or "quantiles"')
         if (self.query_edges is None) != (self.key_edges is None):
             raise InputError("query_edges, key_edges", "one without the other", "both, or none")
 
-    @classmethod
-    def fit(
-        cls,
-        samples: Iterable[Sample],
-        beta: int,
-        projection: Projection | None = None,
-        most: int = 100_000,
-        seed: int = 0,
-    ) -> Quantization:
-        """The form that does not look ahead: edges at the quantiles of (at most `most`) training queries and keys."""
-        queries = (((projection.of_queries(each.q) if projection else each.q), each.real_queries()) for each in samples)
-        keys = (((projection.of_keys(each.k) if projection else each.k), each.real_keys()) for each in samples)
-        return cls(beta, projection, *(_quantiles(pooled(part, most, seed), beta) for part in (queries, keys)))
+    @property
+    def ready(self) -> bool:
+        return self.bins == "ranks" or super().ready
 
     @property
     def causal_safe(self) -> bool:
-        return self.query_edges is not None
+        return self.bins == "quantiles"
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        refuse_decoding(self, layout)
-        grid = layout.of(q, k)
-        q, k = projected(self.projection, q, k)
+    @property
+    def query_wise(self) -> bool:
+        return self.bins == "quantiles"
+
+    def fit(self, samples: Iterable[Sample], how: Fitting = Fitting()) -> Quantization:
+        """Edges at the quantiles of training queries and of training keys; ranks have nothing to learn."""
+        if self.bins == "ranks":
+            return self
+        queries = pooled((sample.queries for sample in self.mapped(samples)), how.tokens, how.seed)
+        keys = pooled((sample.keys for sample in self.mapped(samples)), how.tokens, how.seed)
+        return replace(self, query_edges=_quantiles(queries, self.beta), key_edges=_quantiles(keys, self.beta))
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         lengths = grid.layout.query_lengths, grid.layout.key_lengths
         if self.query_edges is not None and self.key_edges is not None:
             bins = [_between(q, self.query_edges, self.beta), _between(k, self.key_edges, self.beta)]

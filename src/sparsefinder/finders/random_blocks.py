@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from ..core.graph import Graph
-from ..core.layout import Grid, Layout
-from ..errors import InputError
+from ..core.layout import Grid
+from .about import RUN, About, Look, Place
 from .base import Finder, Keys, Queries
-from .draws import choose
+from .checks import whole
+from .draws import choose, seed_at
+from .registry import register
 from .tiles import chosen_blocks, covered, query_blocks
 
 __all__ = ["RandomBlocks", "draw_blocks"]
 
 
+@register
 @dataclass(frozen=True)
 class RandomBlocks(Finder):
     """Give each block of queries `count` blocks of keys, uniformly among those it may see, other ones in each head.
@@ -25,13 +28,19 @@ class RandomBlocks(Finder):
 
     count: int
     block: int = 1
-    seed: int = 0
+    seed: int = field(default=0, metadata=RUN)
+
+    about = About("random", "random blocks", "reference", look=Look("#777777", "#a8a8a8", "2"))
 
     def __post_init__(self) -> None:
-        check_blocks(self.count, self.block)
+        whole(0, count=self.count)
+        whole(1, block=self.block)
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        return draw_blocks(self.count, self.block, self.seed, layout.of(q, k))
+    def at(self, place: Place) -> RandomBlocks:
+        return replace(self, seed=seed_at(self.seed, place))
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        return draw_blocks(self.count, self.block, self.seed, grid)
 
 
 def draw_blocks(count: int, block: int, seed: int, grid: Grid, window: int = 0, global_tokens: int = 0) -> Graph:
@@ -53,10 +62,3 @@ def draw_blocks(count: int, block: int, seed: int, grid: Grid, window: int = 0, 
     left, right = left[..., None], right[..., None]
     chosen = torch.where(drawn + first < left, drawn + first, drawn + first - left.clamp(min=first) + right)
     return chosen_blocks(torch.where(drawn < 0, -1, chosen), query_size, block, grid)
-
-
-def check_blocks(count: int, block: int) -> None:
-    if count < 0:
-        raise InputError("count of blocks", count, "a number from 0 upwards")
-    if block < 1:
-        raise InputError("block", block, "a number of positions from 1 upwards")

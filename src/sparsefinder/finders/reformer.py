@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.graph import Graph
-from ..core.layout import Layout
+from ..core.layout import Grid
 from ..errors import InputError
 from ..learning.projection import Projection
-from .base import Finder, Keys, Queries, projected, refuse_decoding
+from .about import LEARNED, RUN, About, Look, Place
+from .base import Finder, Keys, Queries
+from .checks import whole
+from .registry import register
 
 __all__ = ["Reformer"]
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Reformer(Finder):
     """Connect queries and keys with the same hash in one of `rounds`: the nearest of `buckets` directions ±R.
@@ -30,27 +34,36 @@ class Reformer(Finder):
 
     buckets: int
     rounds: int = 1
-    seed: int = 0
     shared: bool = True
-    projection: Projection | None = None
+    seed: int = field(default=0, metadata=RUN)
+    projection: Projection | None = field(default=None, metadata=LEARNED)
+
+    about = About(
+        "reformer", "Reformer", "rival", compares="closeness", paper="Kitaev et al., 2020, arXiv:2001.04451",
+        grid={"buckets": (2, 4, 8, 16, 32), "rounds": (1, 2, 4)}, look=Look("#7a6f00", "#cfc24a", ">"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.buckets < 2 or self.buckets % 2:
             raise InputError("buckets", self.buckets, "an even number: a direction and its opposite are two")
-        if self.rounds < 1:
-            raise InputError("rounds", self.rounds, "a number from 1 upwards")
+        whole(1, rounds=self.rounds)
 
     @property
     def causal_safe(self) -> bool:
         return not self.shared
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        refuse_decoding(self, layout)
-        grid = layout.of(q, k)
+    @property
+    def query_wise(self) -> bool:
+        return not self.shared
+
+    def at(self, place: Place) -> Reformer:
+        # Queries and keys of different tokens cannot be hashed together.
+        return replace(self, shared=self.shared and place.kind != "cross")
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         if self.shared and grid.n != grid.m:
             got = f"True with {grid.n} queries and {grid.m} keys"
             raise InputError("shared", got, "False unless each token has a query and a key")
-        q, k = projected(self.projection, q, k)
         if self.shared:
             both = self._hashes(torch.cat([q, k], -1))
             return Graph.buckets(both, both, grid)

@@ -3,92 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.graph import Graph
-from ..core.layout import Layout
+from ..core.layout import Grid
 from ..errors import InputError
 from ..learning.projection import Projection
 from ..learning.sample import Sample
-from .base import Finder, Keys, Queries, projected, refuse_decoding
-from .k_means import tokens_of
+from .about import FIT, LEARNED, About, Look
+from .base import Fitting, Keys, Learned, Queries
+from .centroids import check_centroids
+from .checks import between, whole
+from .registry import register
 
 __all__ = ["Routing", "taken"]
 
 
+@register
 @dataclass(frozen=True, eq=False)
-class Routing(Finder):
+class Routing(Learned):
     """Connect the queries and keys that the same centroid takes: the `size` of a sequence at the smallest angle to it.
 
-    >>> Routing.fit([Sample(q, k)], clusters=8)(q, k)
+    >>> Routing(clusters=8).fit([Sample(q, k)])(q, k)
 
     A query that no centroid takes has no keys: unite it with a window.
 
     size: how many queries and how many keys a centroid takes; ⌈length / clusters⌉ if None.
+    decay: how much of a centroid stays when it moves towards the tokens of a batch.
     projection: where the centroids lie; None for the space of queries and keys as they are.
     """
 
-    centroids: Float[Tensor, "heads clusters r"]
+    clusters: int = field(metadata=FIT)
     size: int | None = None
-    projection: Projection | None = None
+    decay: int | float = field(default=0.9, metadata=FIT)
+    projection: Projection | None = field(default=None, metadata=LEARNED)
+    centroids: Float[Tensor, "heads clusters r"] | None = field(default=None, metadata=LEARNED)
+
+    about = About(
+        "routing", "Routing Transformer", "rival", compares="closeness", paper="Roy et al., 2021, arXiv:2003.05997",
+        grid={"clusters": (2, 4, 8, 16)}, look=Look("#6a3d9a", "#b492e0", "p"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        if self.size is not None and self.size < 1:
-            raise InputError("size", self.size, "a number of tokens from 1 upwards")
-
-    @classmethod
-    def fit(
-        cls,
-        samples: Iterable[Sample],
-        clusters: int,
-        size: int | None = None,
-        projection: Projection | None = None,
-        *,
-        decay: float = 0.9,
-        seed: int = 0,
-    ) -> Routing:
-        """Spherical k-means as the tokens come by: a centroid moves by 1 − decay towards the tokens nearest to it."""
-        generator = torch.Generator().manual_seed(seed)
-        centroids: Tensor | None = None
-        for tokens, real in tokens_of(samples, projection, "both"):
-            each = _unit(tokens.transpose(1, 2)[real].transpose(0, 1))
-            if centroids is None:
-                first = torch.randint(each.shape[1], (clusters,), generator=generator)
-                centroids = each[:, first.to(each.device)]
-            nearest = (each @ centroids.mT).argmax(-1)
-            sums = torch.zeros_like(centroids).scatter_add_(1, nearest[..., None].expand_as(each), each)
-            empty = (sums == 0).all(-1, keepdim=True)
-            centroids = torch.where(empty, centroids, _unit(decay * centroids + (1 - decay) * _unit(sums)))
-        if centroids is None:
-            raise InputError("samples", "none", "at least one batch of queries and keys")
-        return cls(centroids, size, projection)
+        check_centroids(self.clusters, self.centroids)
+        if self.size is not None:
+            whole(1, size=self.size)
+        between(0, 1, decay=self.decay)
 
     @property
     def causal_safe(self) -> bool:
         return False
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        refuse_decoding(self, layout)
-        grid = layout.of(q, k)
-        q, k = projected(self.projection, q, k)
+    @property
+    def query_wise(self) -> bool:
+        return False
+
+    def fit(self, samples: Iterable[Sample], how: Fitting = Fitting()) -> Routing:
+        """Spherical k-means as the tokens come by: a centroid moves by 1 − decay towards the tokens nearest to it."""
+        generator = torch.Generator().manual_seed(how.seed)
+        centroids: Tensor | None = None
+        for tokens, real in (part for sample in self.mapped(samples) for part in (sample.queries, sample.keys)):
+            each = _unit(tokens.transpose(1, 2)[real].transpose(0, 1))
+            if centroids is None:
+                first = torch.randint(each.shape[1], (self.clusters,), generator=generator)
+                centroids = each[:, first.to(each.device)]
+            nearest = (each @ centroids.mT).argmax(-1)
+            sums = torch.zeros_like(centroids).scatter_add_(1, nearest[..., None].expand_as(each), each)
+            empty = (sums == 0).all(-1, keepdim=True)
+            centroids = torch.where(empty, centroids, _unit(self.decay * centroids + (1 - self.decay) * _unit(sums)))
+        if centroids is None:
+            raise InputError("samples", "none", "at least one batch of queries and keys")
+        return replace(self, centroids=centroids)
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         places = grid.layout
         return Graph.buckets(self._taken(q, places.query_lengths), self._taken(k, places.key_lengths), grid)
 
     def _taken(self, tokens: Tensor, lengths: Int[Tensor, " batch"] | None) -> Int[Tensor, "batch heads length slots"]:
+        assert self.centroids is not None
         batch, _, length, _ = tokens.shape
         ends = torch.full((batch,), length, device=tokens.device) if lengths is None else lengths
-        clusters = self.centroids.shape[1]
-        sizes = -(-ends // clusters) if self.size is None else torch.full_like(ends, self.size)
+        sizes = -(-ends // self.clusters) if self.size is None else torch.full_like(ends, self.size)
         scores = _unit(tokens) @ _unit(self.centroids.to(tokens.dtype)).mT
         return taken(scores, sizes, ends)
 
     def cost(self, n: int, m: int, d: int) -> float:
-        _, clusters, r = self.centroids.shape
-        return float(n + m) * r * (clusters + (0 if self.projection is None else d))
+        r = d if self.centroids is None else self.centroids.shape[-1]
+        return float(n + m) * r * (self.clusters + (0 if self.projection is None else d))
 
 
 def taken(

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..learning.projection import Projection
-from .base import FINDERS, Finder, Union, finder, finder_class
+from .base import Finder, Union
 from .heads import Heads
+from .registry import finder, methods
 
 __all__ = ["restored", "state_of"]
 
-# Finders that are made of others, and are not in FINDERS.
-COMPOSED: dict[str, Any] = {"heads": Heads, "union": Union}
+# Finders that are made of others, and are no methods.
+COMPOSED: dict[str, type[Finder]] = {kind.about.name: kind for kind in (Heads, Union)}
 
 
 def state_of(one: Finder, key: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -62,10 +63,7 @@ def restored(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Finder:
 
 
 def _name(one: Finder) -> str:
-    for name, kind in COMPOSED.items():
-        if type(one) is kind:
-            return name
-    for name in FINDERS:
-        if type(one) is finder_class(name):
-            return name
-    raise InputError("finder", type(one).__name__, "one of the finders in FINDERS, to be found again by its name")
+    name = one.about.name
+    if {**methods(), **COMPOSED}.get(name) is not type(one):
+        raise InputError("finder", type(one).__name__, "a method that sparsefinder.register knows, to be found again")
+    return name

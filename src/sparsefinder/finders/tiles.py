@@ -11,7 +11,7 @@ from ..core.layout import Grid
 from ..core.pieces import Blocks
 from ..errors import InputError
 
-__all__ = ["check_chunk", "chosen_blocks", "covered", "query_blocks"]
+__all__ = ["check_pooling", "chosen_blocks", "covered", "query_blocks"]
 
 
 def query_blocks(grid: Grid, size: int) -> tuple[Int[Tensor, "batch rows"], int]:
@@ -27,9 +27,10 @@ def query_blocks(grid: Grid, size: int) -> tuple[Int[Tensor, "batch rows"], int]
     return grid.position(b, i).expand(grid.batch, -1) // size, 1
 
 
-def check_chunk(chunk: str) -> None:
-    if chunk not in ("mean", "concat"):
-        raise InputError("chunk", repr(chunk), '"mean" or "concat"')
+def check_pooling(pooling: str) -> None:
+    """Raise unless blocks can be pooled so."""
+    if pooling not in ("mean", "concat"):
+        raise InputError("pooling", repr(pooling), '"mean" or "concat"')
 
 
 def covered(size: int, window: int, global_tokens: int) -> tuple[int, int]:

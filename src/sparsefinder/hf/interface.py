@@ -142,11 +142,10 @@ def _weights_wanted(kwargs: dict[str, Any]) -> bool:
 
 def _predict(attend: Attend, q: Tensor, k: Tensor, layout: Layout) -> Graph:
     assert attend.finder is not None
-    n, m = q.shape[2], k.shape[2]
-    if layout.causal and n < m and not attend.finder.causal_safe:
-        want = "one that can decode: whether a key is predicted here depends on tokens that do not exist yet"
-        raise InputError(f"finder of {attend.name}", attend.finder, want)
-    graph = attend.finder(q, k, layout)
+    try:
+        graph = attend.finder(q, k, layout)
+    except InputError as error:
+        raise error.of(attend.name) from None
     wanted = layout.of(q, k).shape
     if graph.grid.shape != wanted:
         got = f"{attend.finder}, which returned a graph for {graph.grid.shape}"

@@ -25,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 console = Console(stderr=True)
+# Whose a method is.
+FAMILIES = {"paper": "the paper", "ours": "ours", "rival": "others", "reference": "reference"}
 
 What = Annotated[
     Path, typer.Argument(metavar="RECIPE", help="A recipe (YAML), or the folder of a run, whose recipe is taken again.")
@@ -139,15 +141,18 @@ def points(run: RunPath) -> None:
 
 @app.command()
 def methods() -> None:
-    """List every method with its parameters, as recipes name them."""
-    from ..finders import FINDERS
-    from ..finders.base import finder_class
-    from .sweep.settings import parameters_of
+    """List every method with its parameters, as recipes name them.
 
-    table = Table("method", "parameters", "what it does", header_style="bold")
-    for name in sorted(FINDERS):
-        says = (inspect.getdoc(finder_class(name)) or "").split("\n")[0]
-        table.add_row(name, ", ".join(sorted(parameters_of(name))), says)
+    A method with a dial takes recall or sparsity in its place. Methods of installed packages are listed too.
+    """
+    from ..finders import methods
+    from ..finders.registry import parameters_of
+
+    table = Table("method", "of", "parameters", "dial", "what it does", header_style="bold")
+    for name, kind in methods().items():
+        says = (inspect.getdoc(kind) or "").split("\n")[0]
+        dials = " or ".join(dial.field for dial in kind.about.dials)
+        table.add_row(name, FAMILIES[kind.about.family], ", ".join(parameters_of(kind)), dials or "–", says)
     Console().print(table)
 
 

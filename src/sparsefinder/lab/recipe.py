@@ -180,13 +180,21 @@ class Fit(Part):
     learning_rate: float = Field(0.01, gt=0)
     batch: int = Field(16, ge=1)
     epochs: int = Field(1, ge=1)
-    # Tokens of a head at most that centroids are computed from, and how often k-means starts anew.
+    # One map for queries and keys, or one each; the loss of a query summed over its gold keys, or of each by itself.
+    shared: bool = True
+    summed: bool = False
+    # Tokens per head at most that centroids are computed from, and how often k-means starts anew; as often as each
+    # method does by itself if not given.
     tokens: int = Field(20_000, ge=1)
-    restarts: int = Field(10, ge=1)
+    restarts: int | None = Field(None, ge=1)
 
 
 class Method(Part):
-    """One method of a sweep and its settings: lists are swept over, every combination."""
+    """One method of a sweep and its settings: lists are swept over, every combination.
+
+    A method with a dial (`sparsefinder methods` says which) takes `recall: [0.8, 0.95]` or `sparsity: [...]` in place
+    of a setting of it: every head then gets the setting that just has it, on sequences of the training data.
+    """
 
     method: str
     # Which vectors it compares: the learned projection's, those of as many principal components, or queries and keys as

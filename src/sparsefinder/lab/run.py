@@ -43,7 +43,7 @@ def _train(folder: RunFolder, recipe: Recipe, task: Task) -> None:
 
 
 def _trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
-    from .tracing import trace
+    from .trace import trace
 
     trace(folder, recipe, task)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -18,7 +17,7 @@ from torch import Tensor
 from ..errors import InputError
 from .moments import Moments
 from .projection import Projection
-from .sample import Chunk, Sample
+from .sample import Pooling, Sample
 from .triples import Triples, blocked
 
 __all__ = ["learn", "refine"]
@@ -36,13 +35,10 @@ def learn(
     shared: bool = True,
     margin: float = 1.0,
     rate: float = 0.01,
-    triples: int | None = None,
     summed: bool = False,
     block: int = 1,
-    chunk: Chunk = "mean",
+    pooling: Pooling = "mean",
     epochs: int = 1,
-    held_out: Iterable[Sample] | None = None,
-    start: Literal["principal", "random"] = "principal",
     seed: int = 0,
     progress: Callable[[int, float], None] | None = None,
 ) -> Projection:
@@ -54,39 +50,33 @@ def learn(
     samples: batches of one layer, read once for each epoch and once before, and never kept.
     shared: one map for queries and keys, or one each.
     margin, rate: ω, and Adam's learning rate.
-    triples: of this many gold pairs of a sample at most, drawn anew each time; all if None.
     summed: the loss of a query is the sum over its gold pairs, instead of every pair counting alike.
     block: learn for blocks of this many tokens: gold if any pair in them is.
-    chunk: a block is the "mean" of its tokens, or their r numbers each laid end to end ("concat", as the authors do).
-    held_out: stop after the first epoch that does not raise the recall on these samples, and return the best maps.
-    start: from principal directions, or from random ones, which need many more steps.
+    pooling: a block is the "mean" of its tokens, or their r numbers each laid end to end ("concat", as the authors do).
     progress: called after every step with its number and the loss.
     """
     if r < 1 or block < 1 or epochs < 1:
         raise InputError("r, block, epochs", f"{r}, {block}, {epochs}", "numbers from 1 upwards")
     generator = torch.Generator().manual_seed(seed)
-    parts = block if chunk == "concat" else 1
+    parts = block if pooling == "concat" else 1
     moments = Moments.of(samples if parts > 1 else (blocked(sample, block) for sample in samples))
     # Tokens laid end to end are as far apart as all of them together.
-    first = _start(moments, r, margin / parts, start, generator)
+    first = _start(moments, r, margin / parts)
     maps = [first.clone().requires_grad_() for _ in range(1 if shared else 2)]
     optimizer = torch.optim.Adam(maps, lr=rate)
-    step, best, kept = 0, -1.0, [tensor.detach() for tensor in maps]
+    step = 0
     for _ in range(epochs):
         for sample in samples:
-            found = Triples.of(sample, block, triples, generator, chunk)
+            found = Triples.of(sample, block, generator, pooling)
             if found is None:
                 continue
             loss = _descend(optimizer, partial(found.loss, maps[0], maps[-1], margin, summed))
             step += 1
             if progress is not None:
                 progress(step, loss)
-        reached = 0.0 if held_out is None else _near(maps, held_out, block, chunk, seed)
-        if held_out is not None and reached <= best:
-            break
-        best, kept = reached, [tensor.detach().clone() for tensor in maps]
     if step == 0:
         raise InputError("samples", "no query with both a gold key and another", "at least one to learn from")
+    kept = [tensor.detach() for tensor in maps]
     return Projection(kept[0], kept[-1])
 
 
@@ -115,7 +105,7 @@ def refine(
     while step < steps:
         before = step
         for sample in islice(samples, steps - step):
-            found = Triples.of(sample, 1, None, generator)
+            found = Triples.of(sample, 1, generator)
             if found is None:
                 continue
             loss = _descend(optimizer, partial(found.score_loss, maps[0], maps[1], margin))
@@ -137,36 +127,8 @@ def _descend(optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> fl
     return value.item()
 
 
-def _start(
-    moments: Moments, r: int, margin: float, start: str, generator: torch.Generator
-) -> Float[Tensor, "heads d r"]:
-    """Where learning begins: at a size where a margin matters, the same for every head."""
-    if start == "principal":
-        maps = moments.directions(r)
-    elif start == "random":
-        heads, d = moments.key_sums.shape
-        maps = torch.randn(heads, d, r, generator=generator, dtype=torch.float64).to(moments.keys.device)
-    else:
-        raise InputError("start", repr(start), '"principal" or "random"')
+def _start(moments: Moments, r: int, margin: float) -> Float[Tensor, "heads d r"]:
+    """Where learning begins: principal directions, at a size where a margin matters, the same for every head."""
+    maps = moments.directions(r)
     apart = moments.mean_distance(maps).clamp(min=torch.finfo(torch.float64).tiny)
     return (maps * (MARGINS_APART * margin / apart).sqrt()[:, None, None]).float()
-
-
-@torch.no_grad()
-def _near(maps: list[Tensor], samples: Iterable[Sample], block: int, chunk: Chunk, seed: int) -> float:
-    """The share of gold pairs that are nearer than all but a tenth of the others: a recall at about 90 % sparsity."""
-    generator = torch.Generator().manual_seed(seed)
-    recalls: list[Tensor] = []
-    for sample in samples:
-        found = Triples.of(sample, block, None, generator, chunk)
-        if found is None:
-            continue
-        near, far = found.apart(maps[0], maps[-1])
-        head = found.rows // (found.q.shape[2] // found.parts) % found.q.shape[1]
-        for number in head.unique():
-            others = far[head == number]
-            least = others.kthvalue(max(1, len(others) // 10)).values
-            recalls.append((near[head == number] <= least).float().mean())
-    if not recalls:
-        raise InputError("held_out", "no query with both a gold key and another", "at least one to measure on")
-    return torch.stack(recalls).mean().item()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -15,11 +15,12 @@ from ..attending import gold_graph
 from ..core.graph import Graph
 from ..core.layout import Layout
 from ..errors import InputError
+from .projection import Projection
 
-__all__ = ["Chunk", "Sample", "block_vectors", "pooled"]
+__all__ = ["Pooling", "Sample", "block_vectors", "mapped", "pooled"]
 
 # What stands for a block of tokens: the mean of its vectors, or all of them laid end to end.
-Chunk = Literal["mean", "concat"]
+Pooling = Literal["mean", "concat"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,16 @@ class Sample:
         """The pairs that entmax gives weight to."""
         return gold_graph(self.q, self.k, self.alpha, self.layout, self.score_scale)
 
+    @property
+    def queries(self) -> tuple[Float[Tensor, "batch heads n d"], Bool[Tensor, "batch n"]]:
+        """The queries, and which of them are not padding."""
+        return self.q, self.real_queries()
+
+    @property
+    def keys(self) -> tuple[Float[Tensor, "batch heads m d"], Bool[Tensor, "batch m"]]:
+        """The keys, and which of them are not padding."""
+        return self.k, self.real_keys()
+
     def real_queries(self) -> Bool[Tensor, "batch n"]:
         """Which queries are not padding."""
         return _real(self.layout.query_lengths, len(self.q), self.q.shape[2], self.q.device)
@@ -52,6 +63,14 @@ class Sample:
     def real_keys(self) -> Bool[Tensor, "batch m"]:
         """Which keys are not padding."""
         return _real(self.layout.key_lengths, len(self.k), self.k.shape[2], self.k.device)
+
+
+def mapped(sample: Sample, projection: Projection | None) -> Sample:
+    """The sample with its queries and keys projected; what its scores are multiplied by stays."""
+    if projection is None:
+        return sample
+    q, k = projection.of_queries(sample.q), projection.of_keys(sample.k)
+    return replace(sample, q=q, k=k, scale=sample.score_scale)
 
 
 def pooled(
@@ -78,7 +97,7 @@ def block_vectors(
     tokens: Float[Tensor, "batch heads length size"],
     lengths: Int[Tensor, " batch"] | None,
     block: int,
-    chunk: Chunk = "mean",
+    pooling: Pooling = "mean",
 ) -> Float[Tensor, "batch heads blocks vector"]:
     """A vector for each block: the mean of its real tokens, or all tokens end to end; padding counts as zero."""
     batch, _, length, _ = tokens.shape
@@ -86,7 +105,7 @@ def block_vectors(
     real = (torch.arange(length, device=tokens.device) < ends[:, None])[:, None, :, None]
     padding = (0, 0, 0, -length % block)
     parts = torch.nn.functional.pad(torch.where(real, tokens, 0.0), padding).unflatten(2, (-1, block))
-    if chunk == "concat":
+    if pooling == "concat":
         return parts.flatten(3)
     counts = torch.nn.functional.pad(real, padding).unflatten(2, (-1, block)).sum(3)
     return parts.sum(3) / counts.clamp(min=1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..core.layout import Layout
 from ..core.pieces import Blocks
-from .sample import Chunk, Sample, block_vectors
+from .sample import Pooling, Sample, block_vectors
 
 __all__ = ["Triples", "blocked"]
 
@@ -27,29 +27,25 @@ class Triples:
     parts: int = 1
 
     @staticmethod
-    def of(
-        sample: Sample, block: int, most: int | None, generator: torch.Generator, chunk: Chunk = "mean"
-    ) -> Triples | None:
-        """One for every gold pair, or for `most` of them; None if there is none."""
+    def of(sample: Sample, block: int, generator: torch.Generator, pooling: Pooling = "mean") -> Triples | None:
+        """One for every gold pair whose query sees others too; None if there is none."""
         gold, q, k = sample.gold, sample.q, sample.k
         visible = gold.grid.degrees()
         (pairs,) = gold.pieces
         assert isinstance(pairs, Blocks), "a gold graph is a list of its pairs"
         if block > 1:
             pairs = gold.coarse_pairs(block)
-            means = blocked(sample, block, chunk)
+            means = blocked(sample, block, pooling)
             q, k = means.q, means.k
             # A block of queries may see what its last real query may.
             padded = torch.nn.functional.pad(visible, (0, -visible.shape[1] % block))
             visible = -(-padded.unflatten(1, (-1, block)).amax(-1) // block)
-        parts = block if chunk == "concat" else 1
+        parts = block if pooling == "concat" else 1
         heads, n, m = q.shape[1], q.shape[2] // parts, k.shape[2] // parts
         rows, keys = pairs.rows, pairs.blocks
         seen = visible[rows // (heads * n), rows % n]
         others = seen - pairs.offsets.diff()[rows]
         chosen = (others > 0).nonzero().squeeze(-1)
-        if most is not None and len(chosen) > most:
-            chosen = chosen[torch.randint(len(chosen), (most,), generator=generator).to(chosen.device)]
         if len(chosen) == 0:
             return None
         # What a query may see is a run of keys from 0 on. The u-th of them that is not gold lies after as many gold
@@ -88,13 +84,13 @@ class Triples:
         return (margin + gap).clamp(min=0).mean()
 
 
-def blocked(sample: Sample, block: int, chunk: Chunk = "mean") -> Sample:
-    """Every block of tokens as one, its mean; or tokens as they are, as many as whole blocks have."""
+def blocked(sample: Sample, block: int, pooling: Pooling = "mean") -> Sample:
+    """The sample with the mean of each block as one token; or, for "concat", with its tokens padded to whole blocks."""
     if block == 1:
         return sample
-    if chunk == "concat":
+    if pooling == "concat":
         q, k = (
-            block_vectors(tokens, lengths, block, chunk).unflatten(-1, (block, -1)).flatten(2, 3)
+            block_vectors(tokens, lengths, block, pooling).unflatten(-1, (block, -1)).flatten(2, 3)
             for tokens, lengths in ((sample.q, sample.layout.query_lengths), (sample.k, sample.layout.key_lengths))
         )
         return Sample(q, k, Layout(sample.layout.causal), sample.score_scale, sample.alpha)

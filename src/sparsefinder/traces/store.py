@@ -26,6 +26,7 @@ from torch import Tensor
 
 from ..core.layout import Layout
 from ..errors import InputError
+from ..finders.about import Place
 from ..learning.sample import Sample
 
 __all__ = ["Samples", "Site", "Traces"]
@@ -69,6 +70,12 @@ class Traces:
         """The kinds and layers that were recorded."""
         return [(site["kind"], site["layer"]) for site in self.index["sites"]]
 
+    def place(self, kind: str, layer: int) -> Place:
+        """A layer as finders are told of it: how it scores."""
+        site = self._site(kind, layer)
+        alpha = site["alpha"]
+        return Place(kind, layer, site["scale"], tuple(alpha) if isinstance(alpha, list) else alpha)
+
     def samples(
         self,
         kind: str,
@@ -82,9 +89,12 @@ class Traces:
         """Batches of one layer, from sequence `start` to before `stop`, shuffled if there is a seed."""
         if batch < 1:
             raise InputError("batch", batch, "a number of sequences from 1 upwards")
+        return Samples(self.path, self._site(kind, layer), batch, start, stop, seed)
+
+    def _site(self, kind: str, layer: int) -> Mapping[str, Any]:
         for site in self.index["sites"]:
             if (site["kind"], site["layer"]) == (kind, layer):
-                return Samples(self.path, site, batch, start, stop, seed)
+                return site
         raise InputError("kind, layer", f"{kind}, {layer}", f"one of {self.sites}")
 
     def verify(self) -> None:

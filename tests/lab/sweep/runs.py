@@ -14,7 +14,8 @@ from ...synthetic import grouped
 
 METHODS: list[dict[str, Any]] = [
     {"method": "distance", "t": [0.5, 1.0, 2.0]},
-    {"method": "distance", "share": 0.1, "inputs": "pca"},
+    {"method": "distance", "sparsity": [0.5, 0.9], "inputs": "pca"},
+    {"method": "distance", "recall": 0.9},
     {"method": "quantization", "beta": 4},
     {"method": "kmeans", "clusters": [3, 6], "top_k": [1, 2]},
     {"method": "reformer", "buckets": 4, "inputs": ["raw", "projected"]},
@@ -26,6 +27,12 @@ METHODS: list[dict[str, Any]] = [
     {"method": "sketch", "r": 4, "share": [0.1, 0.2]},
     {"method": "probe", "clusters": 6, "probes": [1, 2]},
     {"method": "topk", "share": 0.1},
+    {"method": "topk", "recall": 0.8},
+    {"method": "kmeans", "clusters": 6, "recall": [0.5, 0.95]},
+    {"method": "sketch", "r": 4, "recall": 0.8},
+    {"method": "window", "recall": 0.6},
+    {"method": "block-centroids", "block": 4, "clusters": 3, "recall": 0.9},
+    {"method": "strided"},
     {"method": "oracle"},
 ]
 

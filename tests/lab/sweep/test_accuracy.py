@@ -18,7 +18,7 @@ from sparsefinder.hf.recording import record_traces
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Recipe
 from sparsefinder.lab.sweep.accuracy import sweep_accuracy
-from sparsefinder.lab.sweep.fitting import fit
+from sparsefinder.lab.sweep.fit_stage import fit
 from sparsefinder.lab.sweep.points import read_points
 from sparsefinder.lab.sweep.recall import sweep_recall
 from sparsefinder.lab.sweep.summary import print_summary, summary

@@ -10,12 +10,12 @@ import pytest
 from sparsefinder import GlobalTokens, GraphMetrics, InputError, Window
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.sweep import recall as module
-from sparsefinder.lab.sweep.finding import Finders, finders_of
-from sparsefinder.lab.sweep.fitting import fit
+from sparsefinder.lab.sweep.fit_stage import fit
 from sparsefinder.lab.sweep.grids import grid_of
 from sparsefinder.lab.sweep.jobs import JobError
 from sparsefinder.lab.sweep.points import read_points
 from sparsefinder.lab.sweep.recall import recall_units, sweep_recall
+from sparsefinder.lab.sweep.run_finders import RunFinders, finders_of
 from sparsefinder.traces.store import Traces
 
 from .runs import folder, recipe
@@ -86,9 +86,9 @@ def test_two_processes_give_the_same_points(fitted: RunFolder, swept: pa.Table, 
 def test_a_setting_that_fails_is_named_and_takes_nothing_with_it(
     fitted: RunFolder, swept: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Finders.at
+    made = RunFinders.at
 
-    def broken(self: Finders, setting: Any, site: Any) -> Any:
+    def broken(self: RunFinders, setting: Any, site: Any) -> Any:
         if setting.method == "probe":
             raise ValueError("out of luck")
         return made(self, setting, site)
@@ -98,7 +98,7 @@ def test_a_setting_that_fails_is_named_and_takes_nothing_with_it(
     for file in (*probes, *(fitted / "points/recall").glob("kmeans*")):
         file.unlink()
     with monkeypatch.context() as patched:
-        patched.setattr(Finders, "at", broken)
+        patched.setattr(RunFinders, "at", broken)
         with pytest.raises(JobError, match=r"probe-raw-clusters=6-probes=1, .*out of luck"):
             sweep_recall(fitted, recipe())
     assert set(_files(fitted)) == set(before) - {file.name for file in probes}

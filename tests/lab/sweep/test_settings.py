@@ -30,11 +30,12 @@ def test_settings_that_differ_in_use_share_a_fit_and_thresholds_a_pass() -> None
     assert [setting.fitted for setting in settings] == [
         Setting("kmeans", "projected", (("clusters", clusters),)) for clusters in (2, 2, 4, 4)
     ]
-    assert {setting.family for setting in expand(_method("distance", t=[1.0, 2.0]))} == {"distance-projected"}
+    several = [*expand(_method("distance", t=[1.0, 2.0])), *expand(_method("distance", recall=[0.5, 0.9]))]
+    assert {setting.family.name for setting in several} == {"distance-projected"}
     unfitted = ("distance", {"t": 1.0}), ("quantization", {"beta": 4}), ("reformer", {"buckets": 4}), ("oracle", {})
     for method, values in unfitted:
         assert expand(_method(method, **values))[0].fitted is None
-    assert expand(_method("distance", share=0.1))[0].fitted is not None
+    assert expand(_method("quantization", beta=4, bins="quantiles"))[0].fitted is not None
     assert expand(_method("sketch", r=4, share=0.1))[0].fitted == Setting("sketch", "raw", (("r", 4),))
 
 
@@ -54,11 +55,15 @@ def test_what_a_method_looks_at() -> None:
         (_method("kmean", clusters=2), "did you mean 'kmeans'"),
         (_method("kmeans", cluster=2), r"parameter of kmeans: got 'cluster' \(did you mean 'clusters'\?\)"),
         (_method("kmeans", top_k=2), "clusters among them"),
-        (_method("kmeans", clusters=2, top_k=3), "at most the 2 clusters"),
+        (_method("kmeans", clusters=2, top_k=3), "top_k: got 3, want a number from 1 to 2"),
+        (_method("kmeans", clusters=2, top_k=1, recall=0.9), "each of them sets the dial"),
+        (_method("kmeans", clusters=2, recall=2), "recall: got 2"),
+        (_method("distance", recall=0.9, sparsity=0.5), "each of them sets the dial"),
+        (_method("routing", clusters=2, recall=0.9), "not nested"),
         (_method("kmeans", clusters=2, centroids=3), "'centroids'"),
         (_method("reformer", buckets=3), "an even number"),
         (_method("sketch", r=4), "share or slack"),
-        (_method("window", size=3), "what every method is combined with"),
+        (_method("window", size=-3), "size: got -3, want a whole number"),
         (_method("window", inputs="raw"), "none given"),
         (_method("sketch", r=4, share=0.1, inputs="projected"), "none given"),
     ],
@@ -66,6 +71,23 @@ def test_what_a_method_looks_at() -> None:
 def test_what_cannot_be_is_refused(method: Method, match: str) -> None:
     with pytest.raises(InputError, match=match):
         expand(method)
+
+
+def test_maps_are_named_for_all_they_are_learned_for() -> None:
+    names = {setting.maps for setting in expand(_method("block-topk", block=[1, 4], k=2, pooling=["mean", "concat"]))}
+    assert names == {
+        "projection",
+        "projection-pooling=concat",
+        "projection-block=4",
+        "projection-block=4-pooling=concat",
+    }
+    assert {setting.maps for setting in expand(_method("kmeans", clusters=2, inputs=["projected", "pca", "raw"]))} == {
+        "projection", "pca", None,
+    }  # fmt: skip
+
+
+def test_a_method_without_a_dial_has_a_grid_of_its_own() -> None:
+    assert [setting.values["clusters"] for setting in expand(_method("routing"))] == [2, 4, 8, 16]
 
 
 def test_grids_are_the_papers() -> None:

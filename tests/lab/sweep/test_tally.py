@@ -15,9 +15,10 @@ from sparsefinder.lab.sweep import tally as module
 from sparsefinder.lab.sweep.masks import GraphMasks, masks_of
 from sparsefinder.lab.sweep.tally import GoldPairs, Tally, tally
 from sparsefinder.learning.sample import Sample
+from sparsefinder.testing import SCENES
 
 from ... import cases
-from ...finders.cases import APART, CASES, CENTROIDS, SCENES, SHARED, tokens
+from ...finders.cases import APART, CASES, CENTROIDS, SHARED, tokens
 
 WINDOWS, GLOBALS = (0, 1, 4, 9, 40), (0, 2)
 
@@ -48,7 +49,7 @@ def _check(found: Tally, variant: int, graph: Graph, sample: Sample) -> None:
 
 def _one_by_one(finder: Finder, sample: Sample) -> None:
     gold = GoldPairs(sample, WINDOWS, GLOBALS)
-    (masks,) = masks_of([finder], sample, gold.graph)
+    (masks,) = masks_of([finder], sample)
     _check(tally(masks, gold), 0, finder(sample.q, sample.k, sample.layout), sample)
 
 
@@ -81,10 +82,10 @@ def test_all_thresholds_of_distance_share_a_pass(scene: str, squared: bool) -> N
     # A grid of whole numbers: many pairs lie exactly at a threshold.
     sample = _sample(scene, torch.float32)
     sample = Sample(sample.q.round(), sample.k.round(), sample.layout)
-    finders: list[Finder] = [Distance(t, None, squared) for t in (0.0, 1.0, 2.0, 3.0, 5.0)]
-    finders += [Distance(torch.tensor([1.0, 2.0, 3.0]), None, squared)]
+    finders: list[Finder] = [Distance(t, squared) for t in (0.0, 1.0, 2.0, 3.0, 5.0)]
+    finders += [Distance(torch.tensor([1.0, 2.0, 3.0]), squared)]
     gold = GoldPairs(sample, WINDOWS, GLOBALS)
-    (masks,) = masks_of(finders, sample, gold.graph)
+    (masks,) = masks_of(finders, sample)
     found = tally(masks, gold)
     for variant, finder in enumerate(finders):
         _check(found, variant, finder(sample.q, sample.k, sample.layout), sample)
@@ -93,9 +94,9 @@ def test_all_thresholds_of_distance_share_a_pass(scene: str, squared: bool) -> N
 def test_predictions_come_in_the_order_of_their_finders() -> None:
     sample = _sample("plain")
     gold = GoldPairs(sample, WINDOWS, GLOBALS)
-    finders = [Distance(1.0, SHARED), Distance(2.0, SHARED), Window(3), Oracle(1.5, sample.score_scale)]
-    finders += [Distance(1.5, SHARED), Distance(2.0, APART)]
-    every = masks_of(finders, sample, gold.graph)
+    near = [Distance(t, projection=SHARED) for t in (1.0, 2.0, 1.5)]
+    finders = [*near[:2], Window(3), Oracle(1.5, sample.score_scale), near[2], Distance(2.0, projection=APART)]
+    every = masks_of(finders, sample)
     assert [masks.variants for masks in every] == [2, 1, 1, 1, 1]
     counts = [tally(masks, gold) for masks in every]
     for (found, variant), finder in zip(
@@ -127,7 +128,7 @@ def test_any_graph_in_any_layout(data: st.DataObject) -> None:
 @pytest.mark.parametrize("scene", SCENES)
 def test_counts_are_those_of_the_metrics(scene: str) -> None:
     sample = _sample(scene)
-    finder = KMeans(CENTROIDS, 1, SHARED)
+    finder = KMeans(4, 1, SHARED, CENTROIDS)
     gold = GoldPairs(sample, WINDOWS, GLOBALS)
     found = tally(GraphMasks(finder(sample.q, sample.k, sample.layout)), gold)
     for g, w in ((0, 0), (0, 2), (1, 3)):

@@ -1,4 +1,4 @@
-"""Clusters and parts of speech: how often each tag falls into each cluster of a k-means finder, by queries and keys."""
+"""Clusters and parts of speech: how often each tag falls into each cluster of a finder, by queries and keys."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...finders import Finder, Union
-from ...finders.base import projected
-from ...finders.k_means import KMeans, nearest
+from ...finders.base import Assigned
+from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from .encoding import deflated
 from .examples import Example, sample_of
@@ -57,42 +57,44 @@ class ClusterTags:
 def cluster_tags(
     traces: Traces, examples: Sequence[Example], finders: Mapping[str, Mapping[Site, Finder]], tag: Tagger
 ) -> list[ClusterTags]:
-    """The counts of every k-means finder, over the sentences whose text is known."""
+    """The counts of every finder that has clusters, over the sentences whose text is known."""
     tagged = [(example, *_tags(example, tag)) for example in examples]
     tags = sorted({one for _, *sides in tagged for side in sides for one in side if one})
     if not tags:
         raise NoTaggerError("The pipeline gave no parts of speech for the sentences of this run: it may lack a tagger.")
     found = []
     for label, by_site in finders.items():
-        k_means = {site: one for site, finder in by_site.items() if (one := _k_means(finder)) is not None}
-        if k_means:
-            counts = {site: _counts(traces, site, one, tagged, tags) for site, one in k_means.items()}
-            found.append(ClusterTags(label, tags, counts))
+        counts = {site: _counts(traces, site, finder, tagged, tags) for site, finder in by_site.items()}
+        known = {site: each for site, each in counts.items() if each is not None}
+        if known:
+            found.append(ClusterTags(label, tags, known))
     return found
 
 
 def _counts(
     traces: Traces,
     site: Site,
-    finder: KMeans,
+    finder: Finder,
     tagged: Sequence[tuple[Example, list[str | None], list[str | None]]],
     tags: Sequence[str],
-) -> NDArray[np.int64]:
-    heads, clusters, _ = finder.centroids.shape
-    counts = np.zeros((heads, 2, clusters, len(tags)), dtype=np.int64)
+) -> NDArray[np.int64] | None:
+    counts: NDArray[np.int64] | None = None
     number = {tag: place for place, tag in enumerate(tags)}
     for example, *sides in tagged:
         if example.kind != site[0]:
             continue
         sample = sample_of(traces, site, example.sequence)
-        for side, (tokens, names) in enumerate(
-            zip(projected(finder.projection, sample.q, sample.k), sides, strict=True)
-        ):
-            near = nearest(tokens, finder.centroids, 1)[0, :, :, 0].numpy()
+        found = _assigned(finder, sample)
+        if found is None:
+            return None
+        *by_side, clusters = found
+        heads = sample.q.shape[1]
+        counts = np.zeros((heads, 2, clusters, len(tags)), dtype=np.int64) if counts is None else counts
+        for side, (near, names) in enumerate(zip(by_side, sides, strict=True)):
             known = np.array([place for place, name in enumerate(names) if name is not None], dtype=np.int64)
             which = np.array([number[name] for name in names if name is not None], dtype=np.int64)
             for head in range(heads):
-                pairs = near[head, known] * len(tags) + which
+                pairs = near[0, head].numpy()[known] * len(tags) + which
                 counts[head, side] += np.bincount(pairs, minlength=clusters * len(tags)).reshape(clusters, -1)
     return counts
 
@@ -107,9 +109,11 @@ def _tags(example: Example, tag: Tagger) -> tuple[list[str | None], list[str | N
     return queries, keys
 
 
-def _k_means(finder: Finder) -> KMeans | None:
+def _assigned(finder: Finder, sample: Sample) -> Assigned | None:
+    """The clusters of the first part of a union that has some."""
     parts = finder.finders if isinstance(finder, Union) else (finder,)
-    return next((part for part in parts if isinstance(part, KMeans)), None)
+    found = (part.assigned(*part.compared(sample.q, sample.k)) for part in parts)
+    return next((each for each in found if each is not None), None)
 
 
 def _information(counts: NDArray[np.int64]) -> NDArray[np.float64]:

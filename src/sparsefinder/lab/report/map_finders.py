@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 
 from torch import Tensor
 
-from ...finders import Finder, GlobalTokens, Union, Window
+from ...finders import Finder, GlobalTokens, Heads, Union, Window, finder_class, methods
+from ...finders.registry import parameters_of
 from ...fitted import Sparsefinder
 from ...traces.store import Site, Traces
 from ..folder import RunFolder
 from ..recipe import Recipe
-from .methods import style
 
 __all__ = ["map_finders"]
 
@@ -21,7 +20,6 @@ MOST = 4
 # What every finder is united with: the paper's local and global patterns.
 FIXED = Window(11) | GlobalTokens(1)
 FIXED_LABEL = "window 11 + first token"
-BLOCKS = [style(method).label for method in ("block-topk", "block-centroids")]
 
 
 def map_finders(folder: RunFolder, recipe: Recipe) -> dict[str, Mapping[Site, Finder]]:
@@ -30,11 +28,12 @@ def map_finders(folder: RunFolder, recipe: Recipe) -> dict[str, Mapping[Site, Fi
     for path in sorted((folder / "finders").glob("*/finders.json")):
         fitted = Sparsefinder.from_pretrained(path.parent)
         if len(fitted):
-            method, label = _described(next(iter(fitted.values())))
-            by_method.setdefault(method, []).append((label, fitted))
+            one = next(iter(fitted.values()))
+            by_method.setdefault(_part(one).about.name, []).append((_described(one), fitted))
     chosen: dict[str, Mapping[Site, Finder]] = {}
-    # The paper shows its k-means; variants of blocks are there for their time.
-    ranked = sorted(by_method, key=lambda method: (method != style("kmeans").label, method in BLOCKS, method))
+    # In the order of methods, with clusters to look at first; variants of blocks are there for their time.
+    order = list(methods())
+    ranked = sorted(by_method, key=lambda name: ("block" in parameters_of(finder_class(name)), order.index(name)))
     for found in [by_method[method] for method in ranked[:MOST]]:
         label, fitted = sorted(found, key=lambda one: _natural(one[0]))[len(found) // 2]
         chosen[f"{label} + {FIXED_LABEL}"] = {site: one | FIXED for site, one in fitted.items()}
@@ -43,23 +42,22 @@ def map_finders(folder: RunFolder, recipe: Recipe) -> dict[str, Mapping[Site, Fi
     return chosen
 
 
-def _described(finder: Finder) -> tuple[str, str]:
-    """The method of a fitted finder, and its settings in words."""
-    one = finder.finders[0] if isinstance(finder, Union) else finder
-    words = [style(_name(one)).label]
-    for field in fields(one):
-        value = getattr(one, field.name)
-        if field.name == "centroids" and isinstance(value, Tensor):
-            words.append(f"{value.shape[1]} clusters")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            words.append(f"{field.name.replace('_', ' ')} {value:g}")
-    return words[0], ", ".join(words)
+def _part(finder: Finder) -> Finder:
+    """The method of a finder that is united with others, or has several for its heads."""
+    return _part(finder.finders[0]) if isinstance(finder, Union | Heads) else finder
 
 
-def _name(finder: Finder) -> str:
-    from ...finders.base import FINDERS, finder_class
-
-    return next((name for name in FINDERS if finder_class(name) is type(finder)), type(finder).__name__)
+def _described(finder: Finder) -> str:
+    """A fitted finder in words: its method and settings."""
+    one = _part(finder)
+    words = [one.about.label]
+    for name in parameters_of(type(one)):
+        value = getattr(one, name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            words.append(f"{value} clusters" if name == "clusters" else f"{name.replace('_', ' ')} {value:g}")
+        elif isinstance(value, Tensor):
+            words.append(f"{name.replace('_', ' ')} per head, {float(value.double().mean()):.3g} on average")
+    return ", ".join(words)
 
 
 def _natural(label: str) -> list[tuple[int, str]]:

@@ -1,7 +1,7 @@
 """From traces to points: settings, fitting, sparsity and recall, sparsity and accuracy, running times."""
 
 from .accuracy import sweep_accuracy
-from .fitting import fit
+from .fit_stage import fit
 from .recall import sweep_recall
 from .summary import print_summary, summary, write_summary
 from .timing import sweep_timing

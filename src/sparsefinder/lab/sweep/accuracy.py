@@ -19,9 +19,9 @@ from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Accuracy, Recipe
 from ..tasks.base import Task
-from .finding import Finders
 from .grids import grid_of
 from .points import ACCURACY, set_aside, write_points
+from .run_finders import RunFinders
 from .settings import Setting, expand_all
 from .watching import Watched, mean_ratios
 
@@ -32,7 +32,7 @@ __all__ = ["AccuracyPoint", "accuracy_points", "sweep_accuracy"]
 
 # Changes when points change for reasons that no recipe shows.
 VERSION = 1
-FULL = Setting("full", "none")
+FULL = Setting.of(Full())
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def sweep_accuracy(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     todo = [point for point in points if not point.file.exists()]
     if not todo:
         return
-    model, finders = task.load(folder / "teacher").eval(), Finders(folder, recipe.seed)
+    model, finders = task.load(folder / "teacher").eval(), RunFinders(folder, recipe.seed)
     with tqdm(todo, desc="sparsity and accuracy", disable=None) as bar:
         for point in bar:
             bar.set_postfix_str(f"{point.setting.name} window {point.window}")
@@ -65,7 +65,7 @@ def accuracy_points(folder: RunFolder, recipe: Recipe) -> list[AccuracyPoint]:
     """All points that a recipe asks for, the full model first. A file's name has a hash of what it depends on."""
     asked = recipe.accuracy or Accuracy()
     settings = grid_of(recipe.sweep).settings if asked.methods is None else expand_all(asked.methods)
-    finders = Finders(folder, recipe.seed)
+    finders = RunFinders(folder, recipe.seed)
     # The traces have a hash of the teacher; the task says what it is measured on.
     task = recipe.task.model_dump(mode="json")
     common = [VERSION, finders.traces.teacher, task, asked.evaluate, _kinds(folder, asked)]
@@ -85,8 +85,13 @@ def _kinds(folder: RunFolder, asked: Accuracy) -> tuple[str, ...]:
     return tuple(recorded) if asked.kinds is None else asked.kinds
 
 
+def _stepwise(finder: Finder, site: Site) -> bool:
+    """Whether a finder can be asked for one decoding step after the other. An encoder has none."""
+    return {"decoder": finder.causal_safe, "cross": finder.query_wise}.get(site[0], True)
+
+
 def _score(
-    folder: RunFolder, recipe: Recipe, task: Task, model: PreTrainedModel, finders: Finders, point: AccuracyPoint
+    folder: RunFolder, recipe: Recipe, task: Task, model: PreTrainedModel, finders: RunFinders, point: AccuracyPoint
 ) -> None:
     from ...hf.models import predicting
 
@@ -95,12 +100,14 @@ def _score(
     extra = Window(point.window) | GlobalTokens(point.globals)
     used: dict[Site, Finder] = {
         site: Full() if point.setting == FULL else finders.at(point.setting, site) | extra
-        for site in finders.sites
+        for site in finders.traces.sites
         if site[0] in kinds
     }
-    # To decode step by step with a cache, what a query gets may not depend on what comes after it.
-    whole = "decoder" in kinds and not all(each.causal_safe for each in used.values())
-    watched = {site: Watched(each, finders.sites[site], whole and site[0] == "decoder") for site, each in used.items()}
+    # To decode step by step with a cache, what a query gets may depend neither on what comes after it nor on others.
+    whole = any(not _stepwise(each, site) for site, each in used.items())
+    watched = {
+        site: Watched(each, finders.traces.place(*site), whole and site[0] != "encoder") for site, each in used.items()
+    }
     started = time.monotonic()
     with torch.no_grad(), predicting(model, watched, kinds=kinds):
         score = task.evaluate(model, folder / "teacher", asked.evaluate, whole_prefix=whole)

@@ -9,11 +9,11 @@ from typing import Any
 from ..recipe import Method, Sweep, Timing
 from .settings import Setting, expand_all
 
-__all__ = ["GRIDS", "Grid", "grid_of", "timed_settings"]
+__all__ = ["GRIDS", "SweepGrid", "grid_of", "timed_settings"]
 
 
 @dataclass(frozen=True)
-class Grid:
+class SweepGrid:
     """Settings, and the windows and numbers of global tokens that each of them is united with."""
 
     settings: tuple[Setting, ...]
@@ -84,30 +84,34 @@ SMALL = tuple(
 )
 
 GRIDS = {
-    "mt": Grid(MAIN + DENSER, MAIN_WINDOWS),
-    "mlm": Grid(MAIN, MAIN_WINDOWS + LONG_WINDOWS),
-    "mt-appendix": Grid(APPENDIX + DENSER, MAIN_WINDOWS),
-    "mlm-appendix": Grid(APPENDIX, APPENDIX_WINDOWS),
-    "small": Grid(SMALL, (0, 3, 7, 11, 25)),
+    "mt": SweepGrid(MAIN + DENSER, MAIN_WINDOWS),
+    "mlm": SweepGrid(MAIN, MAIN_WINDOWS + LONG_WINDOWS),
+    "mt-appendix": SweepGrid(APPENDIX + DENSER, MAIN_WINDOWS),
+    "mlm-appendix": SweepGrid(APPENDIX, APPENDIX_WINDOWS),
+    "small": SweepGrid(SMALL, (0, 3, 7, 11, 25)),
 }
 
 
-def grid_of(sweep: Sweep) -> Grid:
+def grid_of(sweep: Sweep) -> SweepGrid:
     """The grid that a recipe asks for: one by name and the methods added to it, or these alone; if neither, `small`."""
     named = GRIDS[sweep.grid] if sweep.grid is not None else GRIDS["small"]
     own = expand_all(sweep.methods)
     settings = named.settings if sweep.grid is not None or not own else ()
-    return Grid(
+    return SweepGrid(
         tuple(dict.fromkeys([*settings, *own])),
         tuple(sorted(set(named.windows if sweep.windows is None else sweep.windows))),
         tuple(sorted(set(named.globals if sweep.globals is None else sweep.globals))),
     )
 
 
-def timed_settings(timing: Timing) -> list[Setting]:
+def timed_settings(timing: Timing) -> dict[tuple[int, int], list[Setting]]:
     """The block variants, v1 and v2, and BigBird, whose time is measured: for each size and number of blocks."""
-    return expand_all([
-        _method("block-topk", block=timing.sizes, k=timing.blocks),
-        _method("block-centroids", block=timing.sizes, k=timing.blocks, clusters=timing.clusters),
-        _method("bigbird", random_blocks=timing.blocks, block=timing.sizes, window=0, globals=0),
-    ])  # fmt: skip
+    return {
+        (size, blocks): expand_all([
+            _method("block-topk", block=size, k=blocks),
+            _method("block-centroids", block=size, k=blocks, clusters=timing.clusters),
+            _method("bigbird", random_blocks=blocks, block=size, window=0, globals=0),
+        ])
+        for size in timing.sizes
+        for blocks in timing.blocks
+    }  # fmt: skip

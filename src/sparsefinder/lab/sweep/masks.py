@@ -7,7 +7,9 @@ the few that are predicted. A bucket is a bit of a word: to share one of many ta
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...core.graph import Graph
-from ...core.layout import Grid
+from ...core.layout import Grid, Layout
 from ...core.pieces import Blocks, Buckets, Columns, Piece, Rows
-from ...finders import Distance, Finder, Oracle
-from ...finders.base import projected
+from ...finders import Finder
+from ...finders.base import of_heads
 from ...learning.sample import Sample
 
 __all__ = ["GraphMasks", "Masks", "masks_of"]
@@ -31,6 +33,8 @@ Paint = Callable[[slice, slice, Tile], None]
 
 # Buckets to a word.
 BITS = 64
+# Values of parameters that can be compared.
+PLAIN = (bool, int, float, str, type(None))
 
 
 class Masks(ABC):
@@ -46,23 +50,26 @@ class Masks(ABC):
         """
 
 
-def masks_of(finders: Sequence[Finder], sample: Sample, gold: Graph) -> list[Masks]:
-    """What finders predict, in their order. Neighbours that differ only in a threshold share a pass over the pairs."""
+def masks_of(finders: Sequence[Finder], sample: Sample) -> list[Masks]:
+    """What finders predict, in their order. Neighbours that differ in the dial alone share a pass where that pays."""
     found: list[Masks] = []
-    waiting: list[Distance] = []
-    for finder in finders:
-        if isinstance(finder, Distance):
-            if waiting and finder.projection is not waiting[0].projection:
-                found.append(_DistanceMasks(waiting, sample))
-                waiting = []
-            waiting.append(finder)
-            continue
-        if waiting:
-            found.append(_DistanceMasks(waiting, sample))
-            waiting = []
-        known = isinstance(finder, Oracle) and (finder.alpha, finder.scale) == (sample.alpha, sample.score_scale)
-        found.append(GraphMasks(gold if known else finder(sample.q, sample.k, sample.layout)))
-    return [*found, _DistanceMasks(waiting, sample)] if waiting else found
+    for same, some in groupby(finders, _unturned):
+        several = list(some)
+        if same is not None:
+            found.append(_DialMasks(several, sample))
+        else:
+            found += [GraphMasks(one(sample.q, sample.k, sample.layout)) for one in several]
+    return found
+
+
+def _unturned(one: Finder) -> tuple[Any, ...] | None:
+    """All of a finder but its dial, where one pass over the pairs serves every setting of that; else None."""
+    dial = one.dial
+    if dial is None or not dial.every_pair:
+        return None
+    # Tensors and maps are the same only if they are the same objects.
+    values = ((each.name, getattr(one, each.name)) for each in fields(one) if each.name != dial.field)
+    return type(one), dial, *((name, value if isinstance(value, PLAIN) else id(value)) for name, value in values)
 
 
 class GraphMasks(Masks):
@@ -83,35 +90,50 @@ class GraphMasks(Masks):
             paint(heads, rows, out)
 
 
-class _DistanceMasks(Masks):
-    """`Distance` with several thresholds: distances are computed once, rounded as the finder rounds them."""
+class _DialMasks(Masks):
+    """A finder with several settings of its dial: what every pair needs is computed once, tile by tile."""
 
-    def __init__(self, finders: Sequence[Distance], sample: Sample) -> None:
+    def __init__(self, finders: Sequence[Finder], sample: Sample) -> None:
         self.variants = len(finders)
-        batch, heads = sample.q.shape[:2]
-        q, k = projected(finders[0].projection, sample.q, sample.k)
-        # One dimension after the other, each in one run.
-        self._q, self._k = (tokens.flatten(0, 1).mT.contiguous().numpy() for tokens in (q, k))
-        limits = []
-        for finder in finders:
-            t = torch.as_tensor(finder.t, dtype=torch.float64).expand(heads)
-            radius = t.sqrt() if finder.squared else t
-            limits.append(radius.square().to(q.dtype).repeat(batch).numpy())
-        self._limits = limits
-        self._far = _Scratch(self._q.dtype)
-        self._square = _Scratch(self._q.dtype)
+        one = self._finder = finders[0]
+        self._q, self._k = one.compared(sample.q, sample.k)
+        grid = sample.layout.of(sample.q, sample.k)
+        self._grids = [_of_sequence(grid, b) for b in range(grid.batch)]
+        self._heads = grid.heads
+        settings = [getattr(each, each.dial.field) for each in finders if each.dial is not None]
+        per_head = (torch.as_tensor(each, dtype=torch.float64).expand(grid.heads) for each in settings)
+        self._limits = [each.repeat(grid.batch).numpy() for each in per_head]
+        self._needed = np.empty(0)
 
     def paint(self, variant: int, heads: slice, rows: slice, out: Tile) -> None:
-        far = self._far.like(out)
         if variant == 0:
-            square = self._square.like(out)
-            for place in range(self._q.shape[1]):
-                into = square if place else far
-                np.subtract(self._q[heads, place, rows, None], self._k[heads, place, None], out=into)
-                np.multiply(into, into, out=into)
-                if place:
-                    np.add(far, square, out=far)
-        np.less_equal(far, self._limits[variant][heads, None, None], out=out)
+            self._needed = np.concatenate([self._tile(b, some, rows) for b, some in self._by_sequence(heads)])
+        np.less_equal(self._needed, self._limits[variant][heads, None, None], out=out)
+
+    def _by_sequence(self, heads: slice) -> Iterator[tuple[int, slice]]:
+        """Heads numbered through all sequences, as those of each."""
+        for b in range(heads.start // self._heads, -(-heads.stop // self._heads)):
+            first = b * self._heads
+            yield b, slice(max(heads.start - first, 0), min(heads.stop - first, self._heads))
+
+    def _tile(self, b: int, heads: slice, rows: slice) -> Array:
+        grid = replace(self._grids[b], heads=heads.stop - heads.start)
+        one = of_heads(self._finder, torch.arange(heads.start, heads.stop))
+        return one.needed(self._q[b : b + 1, heads], self._k[b : b + 1, heads], grid, rows)[0].numpy()
+
+
+def _of_sequence(grid: Grid, b: int) -> Grid:
+    """The grid of one sequence of a batch."""
+    layout = grid.layout
+
+    def one(values: Tensor | None) -> Tensor | None:
+        return None if values is None else values[b : b + 1]
+
+    offset = one(layout.query_offset) if isinstance(layout.query_offset, Tensor) else layout.query_offset
+    assert offset is not None
+    return replace(
+        grid, batch=1, layout=Layout(layout.causal, one(layout.key_lengths), offset, one(layout.query_lengths))
+    )
 
 
 class _Scratch:

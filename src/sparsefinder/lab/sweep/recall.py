@@ -21,11 +21,11 @@ from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe
-from .finding import Finders, site_name
-from .grids import Grid, grid_of
+from .grids import SweepGrid, grid_of
 from .jobs import Job, run_jobs, shares
 from .masks import Masks, masks_of
 from .points import RECALL, set_aside, write_points
+from .run_finders import RunFinders, site_name
 from .settings import Setting
 from .tally import GoldPairs, Tally, tally
 
@@ -45,7 +45,7 @@ class Unit:
 
     @property
     def name(self) -> str:
-        return f"{self.settings[0].family}, {self.site[0]} layer {self.site[1]}"
+        return f"{self.settings[0].family.name}, {self.site[0]} layer {self.site[1]}"
 
 
 def sweep_recall(folder: RunFolder, recipe: Recipe) -> None:
@@ -68,10 +68,10 @@ def sweep_recall(folder: RunFolder, recipe: Recipe) -> None:
 
 def recall_units(folder: RunFolder, recipe: Recipe) -> list[Unit]:
     """All there is to be measured, finished or not. The name of a unit's file has a hash of what it depends on."""
-    grid, traces, finders = grid_of(recipe.sweep), Traces.open(folder / "traces/valid"), Finders(folder, recipe.seed)
+    grid, traces, finders = grid_of(recipe.sweep), Traces.open(folder / "traces/valid"), RunFinders(folder, recipe.seed)
     families: dict[str, list[Setting]] = defaultdict(list)
     for setting in grid.settings:
-        families[setting.family].append(setting)
+        families[setting.family.name].append(setting)
     made_of = {name: [finders.key(setting) for setting in settings] for name, settings in families.items()}
     common = [VERSION, traces.hash, grid.windows, grid.globals, recipe.sweep.sequences, recipe.sweep.batch]
     return [
@@ -89,7 +89,7 @@ def measure(path: Path, recipe: Recipe, units: Sequence[Unit]) -> None:
     """The job: some units of one layer, batch by batch, and their points written."""
     folder, grid = RunFolder(path), grid_of(recipe.sweep)
     site = units[0].site
-    traces, finders = Traces.open(folder / "traces/valid"), Finders(folder, recipe.seed)
+    traces, finders = Traces.open(folder / "traces/valid"), RunFinders(folder, recipe.seed)
     failed: dict[str, Exception] = {}
     passes: list[_Pass] = []
     for unit in units:
@@ -126,14 +126,14 @@ class _Pass:
 
     def _masks(self, sample: Sample, gold: GoldPairs) -> list[Masks]:
         if not self._blind:
-            return masks_of(self._finders, sample, gold.graph)
+            return masks_of(self._finders, sample)
         # Whoever looks at no vectors predicts the same again for sequences that are as long.
         if self._before is None or not self._before[0].grid.same_as(gold.grid):
-            self._before = gold, masks_of(self._finders, sample, gold.graph)
+            self._before = gold, masks_of(self._finders, sample)
         return self._before[1]
 
 
-def _columns(done: _Pass, grid: Grid, seed: int) -> dict[str, Any]:
+def _columns(done: _Pass, grid: SweepGrid, seed: int) -> dict[str, Any]:
     """The points of a unit: a row for each setting, number of global tokens, window and head."""
     # Sequences end to end; the settings of a pass one after the other.
     sums = {

@@ -7,26 +7,25 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ...errors import InputError
-from ...finders.base import finder, finder_class
-from ...fitted import METRIC, split_settings
+from ...finders import Finder, finder, finder_class
+from ...finders.base import roles
+from ...finders.registry import parameters_of
+from ...fitting import Wanted, map_settings
 from ..recipe import Method
 
-__all__ = ["Setting", "expand", "expand_all", "parameters_of"]
+__all__ = ["WANTED", "Setting", "expand", "expand_all"]
 
-# What is learned or comes from the run, and is not for a recipe to say.
-OWN = {"samples", "projection", "centroids", "query_edges", "key_edges", "seed", "alpha", "scale"}
-# Patterns that look at no vectors at all, and those that always compute the scores themselves.
-BLIND = ("bigbird", "full", "global", "longformer", "random", "strided", "window")
-SCORES = ("oracle", "sketch", "topk")
+# In place of a setting of the dial: what it should reach.
+WANTED = ("recall", "sparsity")
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,17 @@ class Setting:
     """A method with one value for each of its parameters.
 
     inputs: "projected" (by learned maps), "pca", "raw", or "none" where no vectors are looked at.
-    parameters: names and values, sorted by name.
+    parameters: names and values, sorted by name; `recall` or `sparsity` instead of a setting of the dial.
     """
 
     method: str
     inputs: str
     parameters: tuple[tuple[str, Any], ...] = ()
+
+    @staticmethod
+    def of(one: Finder) -> Setting:
+        """The setting of a finder that has no parameters."""
+        return Setting(one.about.name, one.about.inputs[0])
 
     @property
     def values(self) -> dict[str, Any]:
@@ -56,17 +60,58 @@ class Setting:
         return json.dumps(self.values, sort_keys=True)
 
     @property
-    def fitted(self) -> Setting | None:
-        """What has to be fitted for it, which settings that differ only in their use share; None if nothing has to."""
-        if not _needs_fitting(self.method, self.values):
-            return None
-        return Setting(self.method, self.inputs, tuple(split_settings(self.method, self.values)[0].items()))
+    def wanted(self) -> Wanted | None:
+        """What its dial has to be set for; None if the setting says it, or has none."""
+        given = {name: value for name, value in self.parameters if name in WANTED}
+        return Wanted(**given) if given else None
+
+    @cached_property
+    def finder(self) -> Finder:
+        """Its finder, before anything is learned."""
+        values = {name: value for name, value in self.parameters if name not in WANTED}
+        dials = finder_class(self.method).about.dials
+        start = dials[0].start if self.wanted is not None else {}
+        return finder(self.method, **start, **values)
 
     @property
-    def family(self) -> str:
-        """The name that settings have in common which are measured in one pass over the pairs."""
-        rest = {name: value for name, value in self.parameters if name not in ("t", "share")}
-        return _name(self.method, self.inputs, rest) if self.method == "distance" else self.name
+    def fitted(self) -> Setting | None:
+        """What has to be fitted for it, which settings that differ only in their use share; None if nothing has to."""
+        if self.finder.ready:
+            return None
+        needed = {name for name, role in roles(type(self.finder)) if role in ("fit", "maps")}
+        return self._with(needed)
+
+    @property
+    def unturned(self) -> Setting:
+        """What settings have in common that want different things of one finder."""
+        return self._with({name for name, _ in self.parameters} - set(WANTED))
+
+    @property
+    def family(self) -> Setting:
+        """What settings have in common that differ in the dial alone, where these are measured in one pass."""
+        dial = self.finder.dial
+        if dial is None or not dial.every_pair:
+            return self
+        return self._with({name for name, _ in self.parameters} - {dial.field, *WANTED})
+
+    @property
+    def maps(self) -> str | None:
+        """The name of the maps that it compares in, which holds all that they are learned for."""
+        if self.inputs not in ("projected", "pca"):
+            return None
+        if self.inputs == "pca":
+            return "pca"
+        learned_for = map_settings(self.finder)
+        said = [f"{name}={value}" for name, value in sorted(learned_for.items()) if (name, value) not in PLAIN]
+        return "-".join(["projection", *said])
+
+    def _with(self, names: Iterable[str]) -> Setting:
+        wanted = set(names)
+        return Setting(self.method, self.inputs, tuple(each for each in self.parameters if each[0] in wanted))
+
+
+# Maps of single tokens, and means of blocks, are the rule: they go without saying.
+PLAIN = {("block", 1), ("pooling", "mean")}
 
 
 def expand_all(methods: Iterable[Method]) -> list[Setting]:
@@ -75,78 +120,52 @@ def expand_all(methods: Iterable[Method]) -> list[Setting]:
 
 
 def expand(method: Method) -> list[Setting]:
-    """Every combination of the values that are given as lists, with every kind of inputs."""
-    lists = {
-        name: list(value) if isinstance(value, list | tuple) else [value]
-        for name, value in sorted(method.settings.items())
-    }
+    """Every combination of the values that are given as lists, with every kind of inputs.
+
+    A method without a dial of which nothing is said is swept over a grid of its own.
+    """
+    about = finder_class(method.method).about
+    given: Mapping[str, Any] = method.settings or ({} if about.dials else about.grid)
+    lists = {name: list(value) if isinstance(value, list | tuple) else [value] for name, value in sorted(given.items())}
     _check_names(method.method, lists)
     found = []
     for inputs in _inputs(method):
         for values in itertools.product(*lists.values()):
             setting = Setting(method.method, inputs, tuple(zip(lists, values, strict=True)))
-            _check_values(setting)
+            # Whatever is wrong is raised here, and not in the middle of a run.
+            assert setting.finder is not None
             found.append(setting)
     return found
 
 
 def _inputs(method: Method) -> tuple[str, ...]:
-    if method.method in BLIND or method.method in SCORES:
-        own = "none" if method.method in BLIND else "raw"
-        if method.inputs not in (None, (own,)):
-            got = f"{', '.join(method.inputs or ())} for {method.method}"
-            raise InputError(
-                "inputs", got, "none given: " + ("it looks at no vectors" if own == "none" else "only raw")
-            )
-        return (own,)
-    if method.inputs is not None:
-        return method.inputs
-    return ("projected",) if method.method in METRIC else ("raw",)
-
-
-def parameters_of(method: str) -> set[str]:
-    """The parameters that a method has: those it is made with and those it is fitted with."""
-    kind = finder_class(method)
-    fit = inspect.signature(kind.fit).parameters if hasattr(kind, "fit") else {}
-    return ({each.name for each in fields(kind)} | set(fit)) - OWN
+    possible = finder_class(method.method).about.inputs
+    if method.inputs is None:
+        return possible[:1]
+    for inputs in method.inputs:
+        if inputs not in possible or possible == ("raw",):
+            got = f"{', '.join(method.inputs)} for {method.method}"
+            takes = {"none": "it looks at no vectors", "raw": "only raw"}
+            want = f"none given: {takes[possible[0]]}" if len(possible) == 1 else f"some of {', '.join(possible)}"
+            raise InputError("inputs", got, want)
+    return method.inputs
 
 
 def _check_names(method: str, given: Iterable[str]) -> None:
-    # A window is what every setting is combined with, so the one that only has windows has no parameter left.
-    known = sorted(parameters_of(method)) if method != "window" else []
+    kind = finder_class(method)
+    known = parameters_of(kind) + list(WANTED if kind.about.dials else ())
+    given = list(given)
     for name in given:
+        if name in WANTED and name not in known:
+            want = "settings: its graphs are not nested, so that no dial leads to it"
+            raise InputError(f"parameter of {method}", repr(name), want)
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            want = f"one of {', '.join(known)}" if known else "none: windows are what every method is combined with"
-            raise InputError(f"parameter of {method}", repr(name) + hint, want)
-
-
-def _check_values(setting: Setting) -> None:
-    """Raise now what would be raised in the middle of a run."""
-    kind, values = finder_class(setting.method), setting.values
-    if setting.fitted is None:
-        if setting.method != "window":
-            finder(setting.method, **values)
-        return
-    for name, parameter in inspect.signature(kind.fit).parameters.items():  # type: ignore[attr-defined]
-        if parameter.default is inspect.Parameter.empty and name != "samples" and name not in values:
-            raise InputError(f"parameters of {setting.method}", ", ".join(values) or "none", f"{name} among them")
-    if setting.method == "sketch" and ("share" in values) == ("slack" in values):
-        raise InputError("parameters of sketch", ", ".join(values) or "none", "share or slack among them")
-    for name in ("top_k", "probes"):
-        if values.get(name, 1) > values.get("clusters", 1):
-            raise InputError(name, values[name], f"at most the {values['clusters']} clusters")
-
-
-def _needs_fitting(method: str, values: Mapping[str, Any]) -> bool:
-    """Whether something is missing that only training data can give."""
-    kind = finder_class(method)
-    if not hasattr(kind, "fit"):
-        return False
-    made_with = {each.name: each for each in fields(kind)}
-    needed = {name for name, each in made_with.items() if each.default is MISSING}
-    return not set(values) <= set(made_with) or not needed <= set(values)
+            raise InputError(f"parameter of {method}", repr(name) + hint, f"one of {', '.join(known)}")
+    both = [name for name in given if name in WANTED or name in {dial.field for dial in kind.about.dials}]
+    if len(both) > 1 and any(name in WANTED for name in both):
+        raise InputError(f"parameters of {method}", ", ".join(both), "one of them: each of them sets the dial")
 
 
 def _name(method: str, inputs: str, values: Mapping[str, Any]) -> str:

@@ -18,15 +18,15 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ...finders import Finder, GlobalTokens, Window
+from ...finders import Finder, Full, GlobalTokens, Window
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe, Timing
 from ..tasks.base import Score, Task
-from ..tracing import kinds_of
-from .finding import Finders
+from ..trace import kinds_of
 from .grids import timed_settings
 from .points import TIMING, set_aside, write_points
+from .run_finders import RunFinders
 from .settings import Setting
 from .watching import Watched, mean_ratios
 
@@ -37,7 +37,7 @@ __all__ = ["sweep_timing"]
 
 # Changes when points change for reasons that no recipe shows.
 VERSION = 1
-FULL, SOFTMAX = Setting("full", "none"), Setting("softmax", "none")
+FULL, SOFTMAX = Setting.of(Full()), Setting("softmax", "none")
 
 
 @dataclass
@@ -54,13 +54,9 @@ def sweep_timing(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     """Write points/timing: a file for each size of a block and number of attended blocks, kept when it is there."""
     asked = recipe.timing
     assert asked is not None
-    finders, traces = Finders(folder, recipe.seed), Traces.open(folder / "traces/train")
+    finders, traces = RunFinders(folder, recipe.seed), Traces.open(folder / "traces/train")
     teacher = folder / "teacher"
-    units = {
-        (size, blocks): [one for one in timed_settings(asked) if _blocks(one) == (size, blocks)]
-        for size in asked.sizes
-        for blocks in asked.blocks
-    }
+    units = timed_settings(asked)
     files = {}
     for (size, blocks), settings in units.items():
         key = key_of(VERSION, traces.hash, asked.model_dump(mode="json"), [finders.key(one) for one in settings])
@@ -84,7 +80,7 @@ def _unit(
     softmax: PreTrainedModel,
     recipe: Recipe,
     task: Task,
-    finders: Finders,
+    finders: RunFinders,
     settings: list[Setting],
     size: int,
     blocks: int,
@@ -102,7 +98,7 @@ def _unit(
     # Once before it counts: memory is fetched and caches fill. Graphs are looked at only then, as that takes time.
     for turn in range(asked.repeats + 1):
         for setting, used in chosen.items():
-            watched = {site: Watched(each, finders.sites[site], False) for site, each in used.items()}
+            watched = {site: Watched(each, finders.traces.place(*site), False) for site, each in used.items()}
             own = softmax if setting == SOFTMAX else model
             seconds, spent, score = _timed(own, used if turn else watched, asked, task, finders.folder, kinds)
             clock = clocks[setting]
@@ -156,12 +152,6 @@ def _row(setting: Setting, clock: Clock, recipe: Recipe, task: Task, size: int, 
         "batch": asked.batch,
         "threads": torch.get_num_threads(),
     }
-
-
-def _blocks(setting: Setting) -> tuple[int, int]:
-    """The size of a block and how many are attended to."""
-    values = setting.values
-    return values["block"], values["random_blocks"] if setting.method == "bigbird" else values["k"]
 
 
 @contextmanager

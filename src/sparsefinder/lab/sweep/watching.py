@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from ...core.graph import Graph
-from ...core.layout import Layout
-from ...finders import Finder
+from ...core.layout import Grid, Layout
+from ...finders import About, Finder, Place
 from ...finders.base import Keys, Queries
 from ...learning.sample import Sample
 from .masks import GraphMasks
@@ -27,26 +27,27 @@ Array = NDArray[Any]
 class Watched(Finder):
     """A finder whose graphs are counted as the model runs on them: pairs of each head, over all calls.
 
-    about: scale and α of the layer, as its traces have them.
+    place: the layer, with its scale and α.
     last: every call has the whole prefix again, so that only its last query is new.
     """
 
     finder: Finder
-    about: Mapping[str, Any]
+    place: Place
     last: bool
     pairs: dict[str, Array] = field(default_factory=dict)
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        graph = self.finder(q, k, layout)
-        alpha = self.about["alpha"]
-        alpha = torch.tensor(alpha) if isinstance(alpha, list) else alpha
+    about = About("watched", "watched", "reference")
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        graph, layout = self.finder.on(q, k, grid), grid.layout
+        alpha = torch.tensor(self.place.alpha) if isinstance(self.place.alpha, tuple) else self.place.alpha
         if self.last:
             end = q.shape[2] - 1
             layout = Layout(layout.causal, layout.key_lengths, end)
             shown = Graph.of_dense(graph.mask(slice(end, end + 1)), layout.of(q[:, :, end:], k))
         else:
             shown = graph
-        gold = GoldPairs(Sample(q[:, :, -1:] if self.last else q, k, layout, self.about["scale"], alpha), [0], [0])
+        gold = GoldPairs(Sample(q[:, :, -1:] if self.last else q, k, layout, self.place.scale, alpha), [0], [0])
         found = tally(GraphMasks(shown), gold)
         counts = {"visible": found.visible, "gold": found.gold}
         counts |= {"predicted": found.predicted[0, 0, 0], "hits": found.hits[0, 0, 0]}
@@ -57,6 +58,10 @@ class Watched(Finder):
     @property
     def causal_safe(self) -> bool:
         return self.finder.causal_safe
+
+    @property
+    def query_wise(self) -> bool:
+        return self.finder.query_wise
 
     def cost(self, n: int, m: int, d: int) -> float:
         return self.finder.cost(n, m, d)

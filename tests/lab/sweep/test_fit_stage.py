@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from sparsefinder.finders import KMeans, Oracle, Reformer
+from sparsefinder.finders import Fitting, KMeans, Oracle, Place, Reformer
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Method
-from sparsefinder.lab.sweep import fitting
-from sparsefinder.lab.sweep.finding import Finders
-from sparsefinder.lab.sweep.fitting import fit
+from sparsefinder.lab.sweep import fit_stage as module
+from sparsefinder.lab.sweep.fit_stage import fit
 from sparsefinder.lab.sweep.jobs import JobError
+from sparsefinder.lab.sweep.run_finders import RunFinders
 from sparsefinder.lab.sweep.settings import expand
 from sparsefinder.learning.learn import learn
 from sparsefinder.traces.store import Traces
@@ -41,11 +41,13 @@ def test_fitted_finders_are_what_they_would_be_alone(fitted: RunFolder) -> None:
     ]  # fmt: skip
     samples = Traces.open(fitted / "traces/train").samples("decoder", 1, 4, seed=0)
     projection = learn(samples, 4)
-    wanted = KMeans.fit(samples, 6, 2, projection, restarts=2)
+    wanted = KMeans(6, 2, projection).fit(samples, Fitting(restarts=2))
     (setting,) = expand(Method(method="kmeans", settings={"clusters": 6, "top_k": 2}))
-    found = Finders(fitted, 0).at(setting, ("decoder", 1))
+    found = RunFinders(fitted, 0).at(setting, ("decoder", 1))
     assert isinstance(found, KMeans)
     assert found.top_k == 2
+    assert found.centroids is not None
+    assert wanted.centroids is not None
     assert torch.equal(found.centroids, wanted.centroids)
     assert found.projection is not None
     assert torch.equal(found.projection.queries, projection.queries)
@@ -53,8 +55,8 @@ def test_fitted_finders_are_what_they_would_be_alone(fitted: RunFolder) -> None:
 
 def test_nothing_is_fitted_twice(fitted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     before = _contents(fitted)
-    monkeypatch.setattr(fitting, "fit_finder", None)
-    monkeypatch.setattr(fitting, "learn", None)
+    monkeypatch.setattr(module, "fit_finder", None)
+    monkeypatch.setattr(module, "learn_maps", None)
     fit(fitted, recipe(KMEANS))
     assert _contents(fitted) == before
     # What is not in the key of anything may change.
@@ -66,7 +68,7 @@ def test_nothing_is_fitted_twice(fitted: RunFolder, monkeypatch: pytest.MonkeyPa
 
 def test_an_interrupted_fit_goes_on(fitted: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other, calls = folder(tmp_path), []
-    one = fitting.fit_finder
+    one = module.fit_finder
 
     def interrupted(*given: Any) -> Any:
         calls.append(given[0])
@@ -74,7 +76,7 @@ def test_an_interrupted_fit_goes_on(fitted: RunFolder, tmp_path: Path, monkeypat
             raise KeyboardInterrupt
         return one(*given)
 
-    monkeypatch.setattr(fitting, "fit_finder", interrupted)
+    monkeypatch.setattr(module, "fit_finder", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(other, recipe(KMEANS))
     assert not list((other / "finders").glob("kmeans*"))
@@ -92,11 +94,13 @@ def test_two_processes_fit_the_same(fitted: RunFolder, tmp_path: Path) -> None:
 
 
 def test_finders_know_their_layer(fitted: RunFolder) -> None:
-    finders = Finders(fitted, 7)
+    finders = RunFinders(fitted, 7)
     (oracle,) = expand(Method(method="oracle"))
-    assert finders.of(oracle) == {("encoder", 0): Oracle(1.5, 1.0), ("decoder", 1): Oracle(1.5, 1.0)}
+    for one in finders.of(oracle).values():
+        assert isinstance(one, Oracle)
+        assert (one.alpha, one.scale) == (1.5, 1.0)
     (reformer,) = expand(Method(method="reformer", settings={"buckets": 4}))
-    for kind, shared in (("encoder", True), ("cross", False)):
-        found = finders.at(reformer, (kind, 0))
-        assert isinstance(found, Reformer)
-        assert (found.shared, found.seed) == (shared, 7)
+    found = finders.at(reformer, ("encoder", 0))
+    assert isinstance(found, Reformer)
+    assert (found.shared, found.seed) == (True, 7)
+    assert not Reformer(4).at(Place("cross", 0)).shared

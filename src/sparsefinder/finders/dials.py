@@ -1,0 +1,185 @@
+"""From a wanted recall or sparsity to the setting of a dial, per head: quantiles of what pairs need.
+
+A pair needs the least setting of the dial that predicts it. So one pass over some sequences says for every setting how
+many gold pairs it finds, and how many of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..core.graph import chunks
+from ..core.layout import Grid
+from ..errors import InputError
+from ..learning.sample import Sample
+from .base import Finder
+
+__all__ = ["Needs"]
+
+# Pairs per sequence that stand for all that may be seen.
+DRAWN = 4096
+# So much more than a pair needs is its setting: products are rounded differently where others are computed with them.
+HAIR = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class _Quantiles:
+    """What pairs of one head need, in order, and the share of all up to each."""
+
+    needed: Float[Tensor, " pairs"]
+    upto: Float[Tensor, " pairs"]
+
+    @staticmethod
+    def of(needed: Tensor, weights: Tensor) -> _Quantiles:
+        needed, order = needed.sort()
+        upto = weights[order].cumsum(0)
+        return _Quantiles(needed, upto / upto[-1].clone() if len(upto) else upto)
+
+    def share(self, setting: float) -> float:
+        """The share of pairs that a setting predicts; NaN if there are none."""
+        if not len(self.needed):
+            return math.nan
+        count = int(torch.searchsorted(self.needed, torch.tensor(setting, dtype=torch.float64), right=True))
+        return float(self.upto[count - 1]) if count else 0.0
+
+    def least(self, share: float) -> float:
+        """The least setting that predicts such a share; the highest that any pair needs if none does."""
+        if not len(self.needed):
+            return -math.inf
+        place = int(torch.searchsorted(self.upto, torch.tensor(share - 1e-9, dtype=torch.float64)))
+        finite = self.needed[self.needed < math.inf]
+        return float(finite[min(place, len(finite) - 1)]) if len(finite) else -math.inf
+
+
+class Needs:
+    """What the gold pairs of some sequences, and pairs drawn from all, need of a finder's dial, per head.
+
+    >>> needs = Needs(finder, samples, Window(11))
+    >>> finder.turned(needs.settings(recall=0.95))
+
+    extra: what the finder is united with: these pairs need nothing.
+    Recall and sparsity are means over sequences, as everywhere; a sequence without gold pairs in a head is left out.
+    """
+
+    def __init__(self, finder: Finder, samples: Iterable[Sample], extra: Finder | None = None, seed: int = 0) -> None:
+        dial = finder.dial
+        if dial is None:
+            raise InputError("finder", finder.about.name, "a method with a dial, whose graphs are nested")
+        self._dial = dial
+        generator = torch.Generator().manual_seed(seed)
+        gold: list[list[tuple[Tensor, Tensor]]] = []
+        drawn: list[list[tuple[Tensor, Tensor]]] = []
+        for sample in samples:
+            found = _pass(finder, sample, extra, generator)
+            gold = gold or [[] for _ in found[0]]
+            drawn = drawn or [[] for _ in found[1]]
+            for kept, new in ((gold, found[0]), (drawn, found[1])):
+                for head, part in enumerate(new):
+                    kept[head].append(part)
+        if not gold:
+            raise InputError("samples", "none", "at least one batch of queries and keys")
+        self._gold, self._drawn = (
+            [_Quantiles.of(*(torch.cat(each) for each in zip(*parts, strict=True))) for parts in kept]
+            for kept in (gold, drawn)
+        )
+
+    def settings(self, *, recall: float | None = None, sparsity: float | None = None) -> Float[Tensor, " heads"]:
+        """The least settings with this recall, or the highest with this sparsity."""
+        if (recall is None) == (sparsity is None):
+            raise InputError("recall, sparsity", f"{recall}, {sparsity}", "one of the two")
+        if recall is not None:
+            found = [each.least(recall) for each in self._gold]
+        else:
+            assert sparsity is not None
+            found = [self._sparse_enough(each, sparsity) for each in self._drawn]
+        settings = torch.tensor(found, dtype=torch.float64).clamp(min=self._dial.least)
+        return settings if self._dial.whole else (settings * (1 + HAIR)).clamp(max=self._dial.most)
+
+    def recall(self, settings: Float[Tensor, " heads"]) -> Float[Tensor, " heads"]:
+        """The recall on these sequences; NaN for a head without gold pairs."""
+        return _shares(self._gold, settings)
+
+    def sparsity(self, settings: Float[Tensor, " heads"]) -> Float[Tensor, " heads"]:
+        """The sparsity on these sequences, estimated on the pairs that were drawn."""
+        return 1 - _shares(self._drawn, settings)
+
+    @staticmethod
+    def _sparse_enough(pairs: _Quantiles, sparsity: float) -> float:
+        count = int(torch.searchsorted(pairs.upto, torch.tensor(1 - sparsity + 1e-9, dtype=torch.float64), right=True))
+        # Pairs that need the same come in together, or not at all.
+        inside = pairs.needed[:count]
+        if count < len(pairs.needed):
+            inside = inside[inside < pairs.needed[count]]
+        inside = inside[inside < math.inf]
+        return float(inside[-1]) if len(inside) else -math.inf
+
+
+def _shares(pairs: list[_Quantiles], settings: Tensor) -> Float[Tensor, " heads"]:
+    return torch.tensor([each.share(one) for each, one in zip(pairs, settings.tolist(), strict=True)])
+
+
+def _pass(
+    finder: Finder, sample: Sample, extra: Finder | None, generator: torch.Generator
+) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
+    """What gold pairs and drawn pairs of a batch need, per head, and their weights: the same sum per sequence."""
+    grid = sample.layout.of(sample.q, sample.k)
+    q, k = finder.compared(sample.q, sample.k)
+    covered = None if extra is None else extra.on(sample.q, sample.k, grid)
+    pairs = sample.gold.pairs()
+    gold = pairs.rows * max(grid.m, 1) + pairs.blocks
+    drawn = _draw(grid, generator)
+    found: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):
+        needed = finder.needed(q, k, grid, queries)
+        if covered is not None:
+            needed = torch.where(covered.mask(queries), -math.inf, needed)
+        for numbers, kept in zip((gold, drawn), found, strict=True):
+            here = _within(numbers, queries, grid)
+            kept.append(torch.stack([here // max(grid.n * grid.m, 1), *_picked(needed, here, queries, grid)]))
+    return tuple(_by_head(torch.cat(parts, 1), grid) for parts in found)  # type: ignore[return-value]
+
+
+def _draw(grid: Grid, generator: torch.Generator) -> Int[Tensor, " pairs"]:
+    """Pairs that may be seen, drawn uniformly in each sequence and the same in all heads; as their numbers."""
+    degrees = grid.degrees()
+    ends = degrees.cumsum(-1)
+    numbers = [torch.zeros(0, dtype=torch.long, device=grid.device)]
+    for b in range(grid.batch):
+        total = int(ends[b, -1]) if grid.n else 0
+        if total:
+            u = (torch.rand(DRAWN, generator=generator, dtype=torch.float64) * total).long().to(grid.device)
+            i = torch.searchsorted(ends[b], u, right=True)
+            # What a query may see are always the first keys.
+            j = u - (ends[b] - degrees[b])[i]
+            heads = torch.arange(b * grid.heads, (b + 1) * grid.heads, device=grid.device)[:, None]
+            numbers.append(((heads * grid.n + i) * grid.m + j).flatten())
+    return torch.cat(numbers)
+
+
+def _within(numbers: Int[Tensor, " pairs"], queries: slice, grid: Grid) -> Int[Tensor, " some"]:
+    """The pairs of some queries."""
+    if queries.stop - queries.start == grid.n:
+        return numbers
+    i = numbers // grid.m % grid.n
+    return numbers[(i >= queries.start) & (i < queries.stop)]
+
+
+def _picked(needed: Tensor, numbers: Int[Tensor, " some"], queries: slice, grid: Grid) -> tuple[Tensor]:
+    """What pairs need, out of the table of some queries."""
+    head, i, j = numbers // (grid.n * grid.m), numbers // grid.m % grid.n, numbers % grid.m
+    flat = needed.expand(*grid.shape[:2], -1, -1).flatten(0, 1)
+    return (flat[head, i - queries.start, j],)
+
+
+def _by_head(found: Float[Tensor, "2 pairs"], grid: Grid) -> list[tuple[Tensor, Tensor]]:
+    """What pairs need and their weights, per head: all pairs of a sequence together weigh 1."""
+    head, needed = found[0].long(), found[1]
+    weights = 1 / torch.bincount(head, minlength=grid.batch * grid.heads).double()[head]
+    number = head % grid.heads
+    return [(needed[number == each].cpu(), weights[number == each].cpu()) for each in range(grid.heads)]

@@ -1,0 +1,155 @@
+"""Fitting: the only place where maps are learned, finders are fitted, and settings are chosen for a wanted recall."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .core.metrics import GraphMetrics
+from .errors import InputError
+from .finders import Finder, Fitting, Heads, Learned, finder, finder_class
+from .finders.base import roles
+from .finders.dials import Needs
+from .learning.learn import learn
+from .learning.moments import principal
+from .learning.projection import Projection
+from .learning.sample import Sample
+
+__all__ = ["Choice", "Wanted", "candidates", "choose", "fit_finder", "learn_maps", "map_settings"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A recall that every head should reach as sparsely as it can, or a sparsity it should have."""
+
+    recall: float | None = None
+    sparsity: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.recall is None) == (self.sparsity is None):
+            raise InputError("recall, sparsity", f"{self.recall}, {self.sparsity}", "one of the two")
+        for name, share in (("recall", self.recall), ("sparsity", self.sparsity)):
+            if share is not None and not (isinstance(share, int | float) and 0 <= share <= 1):
+                raise InputError(name, share, "a share of the pairs, from 0 to 1")
+
+    @property
+    def as_settings(self) -> dict[str, float]:
+        return {"recall": self.recall} if self.recall is not None else {"sparsity": self.sparsity or 0.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A finder that was chosen, and what every head has with it on the sequences it was chosen on."""
+
+    finder: Finder
+    recall: list[float] = field(default_factory=list)
+    sparsity: list[float] = field(default_factory=list)
+
+
+def map_settings(one: Finder) -> dict[str, Any]:
+    """What the maps that a finder compares in are learned for, besides the layer: its blocks, say."""
+    return {name: getattr(one, name) for name, role in roles(type(one)) if role == "maps"}
+
+
+def learn_maps(
+    inputs: str,
+    one: Finder,
+    samples: Iterable[Sample],
+    how: Fitting = Fitting(),
+    progress: Callable[[int, float], None] | None = None,
+) -> Projection | None:
+    """The maps of a layer that a finder compares in: learned, principal components, or none."""
+    if inputs == "pca":
+        return principal(samples, how.r)
+    if inputs != "projected":
+        return None
+    return learn(
+        samples, how.r, shared=how.shared, margin=how.margin, rate=how.rate, summed=how.summed, epochs=how.epochs,
+        seed=how.seed, progress=progress, **map_settings(one),
+    )  # fmt: skip
+
+
+def fit_finder(
+    one: Finder, samples: Iterable[Sample], how: Fitting = Fitting(), maps: Projection | None = None
+) -> Finder:
+    """A finder with its maps, and with what it has to learn from the samples of one layer."""
+    one = one if maps is None else replace(one, projection=maps)  # type: ignore[call-arg]
+    return one.fit(samples, how) if isinstance(one, Learned) and not one.ready else one
+
+
+def candidates(method: str, settings: Mapping[str, Any], wanted: Wanted | None) -> Iterator[Finder]:
+    """A method with every combination of the settings that are given as lists, not fitted yet.
+
+    Where something is wanted, the method's own grid stands in for settings that are not given, and its dial waits to be
+    set unless it is given.
+    """
+    about = finder_class(method).about
+    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in settings.items()}
+    if wanted is not None:
+        lists = {**{name: list(values) for name, values in about.grid.items()}, **lists}
+        if about.dials and not any(dial.field in settings for dial in about.dials):
+            lists |= {name: [value] for name, value in about.dials[0].start.items()}
+    found = 0
+    for values in itertools.product(*lists.values()):
+        try:
+            one = finder(method, **dict(zip(lists, values, strict=True)))
+        except InputError:
+            # Of a grid, what cannot be is left out: more of the nearest clusters than there are.
+            if len(list(itertools.islice(itertools.product(*lists.values()), 2))) == 1:
+                raise
+            continue
+        found += 1
+        yield one
+    if not found:
+        raise InputError(f"settings of {method}", dict(settings), "at least one combination that is possible")
+
+
+def choose(
+    fitted: Sequence[Finder], held: Iterable[Sample], wanted: Wanted, extra: Finder | None = None, *, turn: bool = True
+) -> Choice:
+    """For each head the sparsest of some fitted finders that has the wanted recall, on sequences held out.
+
+    turn: set the dial of finders that have one; else they are taken as they are.
+    """
+    options = [
+        _turned(one, held, wanted, extra) if turn and one.dial else _measured(one, held, extra) for one in fitted
+    ]
+    recall, sparsity = (torch.tensor([getattr(option, name) for option in options]) for name in ("recall", "sparsity"))
+    best = _best(recall, sparsity, wanted)
+    used = sorted(set(best))
+    heads = range(len(best))
+    chosen = options[used[0]].finder
+    if len(used) > 1:
+        chosen = Heads(tuple(options[each].finder for each in used), tuple(used.index(each) for each in best))
+    return Choice(chosen, [float(recall[best[h], h]) for h in heads], [float(sparsity[best[h], h]) for h in heads])
+
+
+def _turned(one: Finder, held: Iterable[Sample], wanted: Wanted, extra: Finder | None) -> Choice:
+    needs = Needs(one, held, extra)
+    settings = needs.settings(**wanted.as_settings)
+    return Choice(one.turned(settings), needs.recall(settings).tolist(), needs.sparsity(settings).tolist())
+
+
+def _measured(one: Finder, held: Iterable[Sample], extra: Finder | None) -> Choice:
+    metrics, whole = GraphMetrics(), one if extra is None else one | extra
+    for sample in held:
+        metrics.update(whole(sample.q, sample.k, sample.layout), sample.gold)
+    return Choice(one, metrics.by_head("recall")[0].tolist(), metrics.by_head("sparsity")[0].tolist())
+
+
+def _best(recall: Tensor, sparsity: Tensor, wanted: Wanted) -> list[int]:
+    """For each head the best option that has what is wanted, or the one that comes closest if none has it."""
+    # A head without a gold pair finds all there is.
+    recall = recall.nan_to_num(nan=1.0)
+    asked, least, other = recall, wanted.recall, sparsity
+    if least is None:
+        asked, least, other = sparsity, wanted.sparsity, recall
+    assert least is not None
+    enough = asked >= least - 1e-6
+    among = torch.where(enough, other, -1.0).argmax(0)
+    return torch.where(enough.any(0), among, asked.argmax(0)).tolist()

@@ -1,0 +1,193 @@
+"""The fit stage: what the settings of a sweep have to learn from traces, learned once.
+
+`finders/projection/` and `finders/pca/` hold the maps of every layer, `finders/NAME/` a `Sparsefinder` for each setting
+that has to be fitted, or whose dial has to be set; settings that differ only in how a fitted finder is used share it.
+Each is made layer by layer, on several processes, and appears when it is complete; a key in it says what it was made
+from.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...files import whole_file, whole_folder, write_text
+from ...finders import Finder, Fitting
+from ...finders.dials import Needs
+from ...fitted import Sparsefinder
+from ...fitting import fit_finder, learn_maps
+from ...learning.sample import Sample, mapped
+from ...traces.store import Samples, Site, Traces
+from ..folder import RunFolder, key_of
+from ..recipe import Recipe
+from .grids import grid_of, timed_settings
+from .jobs import Job, run_jobs, shares
+from .run_finders import KEY, RunFinders, key_in, site_name
+from .settings import Setting, expand_all
+
+__all__ = ["fit", "fit_settings", "settings_of"]
+
+# Changes when what is fitted changes for reasons that no recipe shows.
+VERSION = 2
+# Sequences that dials are set on, at most.
+MOST_HELD = 32
+Work = Callable[[Path, Recipe, Site, Sequence["_Task"]], None]
+
+
+def settings_of(recipe: Recipe) -> list[Setting]:
+    """Every setting that the sweeps of a recipe use."""
+    accuracy = () if recipe.accuracy is None else recipe.accuracy.methods or ()
+    timed = [] if recipe.timing is None else [one for some in timed_settings(recipe.timing).values() for one in some]
+    return list(dict.fromkeys([*grid_of(recipe.sweep).settings, *expand_all(accuracy), *timed]))
+
+
+def fit(folder: RunFolder, recipe: Recipe) -> None:
+    """Learn all that the settings of a recipe need; what is there already is left alone."""
+    fit_settings(folder, recipe, settings_of(recipe))
+
+
+def fit_settings(folder: RunFolder, recipe: Recipe, settings: Iterable[Setting]) -> None:
+    """Learn all that some settings need: maps, then finders in them, then where their dials have to stand."""
+    settings = list(settings)
+    traces = Traces.open(folder / "traces/train")
+    maps = {setting.maps: setting for setting in settings if setting.maps is not None}
+    todo = [_Task(name, one, _map_key(one, traces, recipe)) for name, one in sorted(maps.items())]
+    _do(folder, recipe, "projections", _learn_maps, todo)
+    # Of the settings that share a fit, any: a finder cannot be made without saying how it is used.
+    fitted = {setting.fitted: setting for setting in settings if setting.fitted is not None}
+    todo = [_Task(each.name, one, _key(each, [one.maps], folder, traces, recipe)) for each, one in fitted.items()]
+    _do(folder, recipe, "finders", _fit_layer, todo)
+    turned = [setting for setting in settings if setting.wanted is not None]
+    made_of = {one: [one.maps, None if one.fitted is None else one.fitted.name] for one in turned}
+    todo = [_Task(one.name, one, _key(one, made_of[one], folder, traces, recipe)) for one in turned]
+    _do(folder, recipe, "dials", _turn_layer, todo)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Something to be learned for every layer: its folder in finders/, the setting it is for, what it is made from."""
+
+    name: str
+    setting: Setting
+    key: str
+
+    def part(self, folder: RunFolder, site: Site) -> Path:
+        """Where one layer of it waits for the others."""
+        return folder / "finders" / ".parts" / self.name / self.key / site_name(site)
+
+
+def _do(folder: RunFolder, recipe: Recipe, words: str, work: Work, tasks: Sequence[_Task]) -> None:
+    """Do what is not done yet, layer by layer on several processes, and put the layers together."""
+    missing = [task for task in tasks if task.key != key_in(folder, task.name)]
+    sites = Traces.open(folder / "traces/train").sites
+    jobs = []
+    for site in sites:
+        todo = [task for task in missing if not task.part(folder, site).exists()]
+        pieces = shares(len(todo), len(sites), recipe.sweep.processes) if todo else 0
+        for some in (todo[first::pieces] for first in range(pieces)):
+            about = f"{', '.join(task.name for task in some)}, {site[0]} layer {site[1]}"
+            jobs.append(Job(about, len(some), (folder.path, recipe, site, some)))
+    run_jobs(work, jobs, recipe.sweep.processes, words)
+    for task in missing:
+        with whole_folder(folder / "finders" / task.name) as target:
+            _join([task.part(folder, site) for site in sites], sites, target)
+            write_text(target / KEY, task.key)
+        shutil.rmtree(folder / "finders" / ".parts" / task.name, ignore_errors=True)
+
+
+def _join(parts: Sequence[Path], sites: Sequence[Site], target: Path) -> None:
+    """The layers of maps are files, those of finders folders."""
+    if parts[0].is_file():
+        for part, site in zip(parts, sites, strict=True):
+            shutil.copyfile(part, target / f"{site_name(site)}.safetensors")
+        return
+    saved = [Sparsefinder.from_pretrained(part) for part in parts]
+    about = [layer for each in saved for layer in each.about.get("sites", ())]
+    finders = {site: each[site] for site, each in zip(sites, saved, strict=True)}
+    Sparsefinder(finders, {**saved[0].about, "sites": about}).save_pretrained(target)
+
+
+def _learn_maps(path: Path, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
+    """The job: some maps of one layer."""
+    folder = RunFolder(path)
+    for task in todo:
+        maps = learn_maps(task.setting.inputs, task.setting.finder, _samples(folder, recipe, site), how(recipe))
+        assert maps is not None
+        with whole_file(task.part(folder, site)) as file:
+            maps.save(file)
+
+
+def _fit_layer(path: Path, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
+    """The job: some finders of one layer. Those on the same maps read queries and keys once, projected."""
+    # Loaded before its threads are limited: only then they are.
+    import sklearn.cluster  # noqa: F401
+    from threadpoolctl import threadpool_limits
+
+    folder = RunFolder(path)
+    finders, raw = RunFinders(folder, recipe.seed), _samples(folder, recipe, site)
+    kept: dict[str, list[Sample]] = {}
+    with threadpool_limits(1):
+        for task in todo:
+            samples: Iterable[Sample] = raw
+            maps, name = finders.projection(task.setting, site), task.setting.maps
+            if maps is not None and name is not None:
+                samples = kept[name] = kept.get(name) or [mapped(sample, maps) for sample in raw]
+            fitted = fit_finder(task.setting.finder, samples, how(recipe))
+            _save(task, folder, site, fitted if maps is None else replace(fitted, projection=maps))  # type: ignore[call-arg]
+
+
+def _turn_layer(path: Path, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
+    """The job: some dials of one layer. Settings that want different things of one finder look at its pairs once."""
+    folder = RunFolder(path)
+    finders = RunFinders(folder, recipe.seed)
+    known: dict[Setting, tuple[Finder, Needs]] = {}
+    for task in todo:
+        same, wanted = task.setting.unturned, task.setting.wanted
+        assert wanted is not None
+        if same not in known:
+            one = finders.before_turning(task.setting, site)
+            known[same] = one, Needs(one, _held(finders.traces, site))
+        one, needs = known[same]
+        settings = needs.settings(**wanted.as_settings)
+        reached = {"recall": needs.recall(settings).tolist(), "sparsity": needs.sparsity(settings).tolist()}
+        _save(task, folder, site, one.turned(settings), reached)
+
+
+def _save(task: _Task, folder: RunFolder, site: Site, one: Finder, reached: Mapping[str, Any] | None = None) -> None:
+    said = {"method": task.setting.method, "inputs": task.setting.inputs, "settings": task.setting.values}
+    sites = [] if reached is None else [{"kind": site[0], "layer": site[1], **reached}]
+    with whole_folder(task.part(folder, site)) as target:
+        Sparsefinder({site: one}, {**said, "sites": sites}).save_pretrained(target)
+
+
+def how(recipe: Recipe) -> Fitting:
+    """How a recipe has things fitted."""
+    asked = recipe.fit
+    return Fitting(
+        recipe.seed, asked.tokens, asked.restarts, asked.r, asked.margin, asked.learning_rate, asked.epochs,
+        asked.shared, asked.summed,
+    )  # fmt: skip
+
+
+def _samples(folder: RunFolder, recipe: Recipe, site: Site) -> Samples:
+    return Traces.open(folder / "traces/train").samples(*site, recipe.fit.batch, seed=recipe.seed)
+
+
+def _held(traces: Traces, site: Site) -> Samples:
+    """The sequences that dials are set on: the last of those that things are learned from."""
+    every = len(traces.samples(*site, batch=1))
+    return traces.samples(*site, batch=4, start=every - max(1, min(every // 5, MOST_HELD)))
+
+
+def _map_key(setting: Setting, traces: Traces, recipe: Recipe) -> str:
+    asked = asdict(how(recipe)) if setting.inputs != "pca" else {"r": recipe.fit.r}
+    learned = {name: value for name, value in asked.items() if name not in ("tokens", "restarts")}
+    return key_of(VERSION, setting.maps, traces.hash, learned, recipe.fit.batch)
+
+
+def _key(setting: Setting, made_of: Sequence[str | None], folder: RunFolder, traces: Traces, recipe: Recipe) -> str:
+    keys = [name and key_in(folder, name) for name in made_of]
+    return key_of(VERSION, setting.name, setting.as_json, traces.hash, keys, asdict(how(recipe)), recipe.fit.batch)
