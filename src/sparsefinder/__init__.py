@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from .attending import attention, gold_graph
 from .core.entmax import entmax
 from .core.graph import Graph
-from .core.layout import Layout
+from .core.layout import Grid, Layout
 from .core.metrics import GraphMetrics
 from .errors import InputError, SparsefinderError
+from .extras import MissingExtraError, present
 from .finders import Finder, Full, GlobalTokens, Window, finder
 from .fitted import Sparsefinder
 from .learning.projection import Projection
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# These bring in transformers, which takes seconds to import, so they wait until they are asked for.
+# These bring in transformers, which takes seconds to import and comes with an extra, so they wait until asked for.
 _WAITING = {
     "load_model": "hf.checkpoints",
     "predicting": "hf.models",
@@ -39,8 +40,10 @@ __all__ = [
     "GlobalTokens",
     "Graph",
     "GraphMetrics",
+    "Grid",
     "InputError",
     "Layout",
+    "MissingExtraError",
     "Projection",
     "Sample",
     "Sparsefinder",
@@ -59,6 +62,9 @@ __all__ = [
     "save_model",
     "use_entmax",
 ]
+if not present("transformers"):
+    # `import *` and help() go through every name here; asking for one of these says what to install.
+    __all__ = [name for name in __all__ if name not in _WAITING]
 
 
 def __getattr__(name: str) -> Any:
@@ -68,4 +74,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WAITING})
+    return sorted({*globals(), *__all__})

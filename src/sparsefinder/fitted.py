@@ -24,10 +24,10 @@ import torch
 from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from .core.metrics import GraphMetrics
 from .errors import InputError
+from .extras import tqdm
 from .finders import Finder, Heads
 from .finders.base import finder as finder_by_name
 from .finders.base import finder_class

@@ -16,6 +16,7 @@ from ..compiled import capsule
 from ..core.graph import Graph
 from ..core.layout import Layout
 from ..errors import InputError
+from ..extras import needed
 from ..learning.projection import Projection
 from ..learning.sample import Sample, pooled
 from .base import Finder, Keys, Queries, projected
@@ -105,12 +106,11 @@ def cluster(
     tokens: Float[Tensor, "heads count r"], clusters: int, restarts: int = 10, seed: int = 0
 ) -> Float[Tensor, "heads clusters r"]:
     """K-means in each head: k-means++, the best of some restarts, 300 iterations at most."""
-    from sklearn.cluster import KMeans as Clustering
-
     if not 1 <= clusters <= tokens.shape[1]:
         raise InputError("clusters", clusters, f"a number from 1 to the {tokens.shape[1]} tokens to be clustered")
+    clustering = needed("sklearn.cluster", "hf").KMeans
     fits = [
-        Clustering(clusters, init="k-means++", n_init=restarts, max_iter=300, random_state=seed).fit(head)
+        clustering(clusters, init="k-means++", n_init=restarts, max_iter=300, random_state=seed).fit(head)
         for head in tokens.float().cpu().numpy()
     ]
     return torch.stack([torch.from_numpy(fit.cluster_centers_) for fit in fits]).float().to(tokens.device)
