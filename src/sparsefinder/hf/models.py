@@ -3,18 +3,12 @@
 >>> model = load_model("bert-base-uncased", alpha=1.5)
 >>> with predicting(model, Window(51) | GlobalTokens(1)):
 ...     model(**inputs)
-
-Every attention layer of a model is a site: its kind ("encoder", "decoder" for self-attention under a causal mask,
-"cross") and its number among the layers of that kind.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import torch
@@ -24,7 +18,8 @@ from transformers import PreTrainedModel
 from ..errors import InputError
 from ..finders import Finder
 from ..traces.record import Record
-from .interface import KINDS, NAME, Attend, Decoding, register
+from .interface import KINDS, NAME, Attend, register
+from .sites import chosen_sites, find_sites, sites
 
 __all__ = ["predicting", "record", "sites", "use_entmax"]
 
@@ -39,12 +34,12 @@ def use_entmax(
 
     >>> use_entmax(model)                                             # 1.5 everywhere
     >>> use_entmax(model, {"encoder": 1.5, "cross": [1.3, 1.4, 1.5]})  # by kind and layer; a list of lists: by head
-    >>> use_entmax(model, learn=True)                                 # one learned α in (1, 2) for each head
+    >>> use_entmax(model, learn=True)                                 # one learned α in (1, 2) per head
 
     The α is kept in `model.config.entmax`, so that a checkpoint says what it was trained with.
     """
     register()
-    found = _find_sites(model)
+    found = find_sites(model)
     values = {name: _alpha_of(alpha, attend) for name, (_, attend) in found.items()}
     model.set_attn_implementation(NAME)
     for name, (module, attend) in found.items():
@@ -56,19 +51,6 @@ def use_entmax(
     # its config.json it asks for entmax by name, and so refuses where Sparsefinder is not there to provide it.
     model.config.attn_implementation = NAME
     return model
-
-
-def sites(model: PreTrainedModel) -> dict[str, Attend]:
-    """The attention layers of a model that was switched to entmax, by the name of their module."""
-    found = {
-        name: module.sparsefinder
-        for name, module in model.named_modules()
-        if isinstance(getattr(module, "sparsefinder", None), Attend)
-    }
-    if not found:
-        want = "one switched by use_entmax(model, alpha=...) or loaded by load_model(...)"
-        raise InputError("model", f"{type(model).__name__} with softmax attention", want)
-    return found
 
 
 @contextmanager
@@ -91,7 +73,7 @@ def predicting(
     kinds, layers: which sites; all of them if None.
     exact: use predictions only as the order of work, and compute the full result.
     """
-    chosen = _choose(model, kinds, layers)
+    chosen = chosen_sites(model, kinds, layers)
     assigned = {id(attend): _finder_for(finders, attend) for attend in chosen}
     if isinstance(finders, Mapping):
         _check_keys(finders, chosen)
@@ -124,7 +106,7 @@ def record(
     """
     records: list[Record] = []
     take = records.append if sink is None else sink
-    chosen = _choose(model, kinds, layers)
+    chosen = chosen_sites(model, kinds, layers)
     for attend in chosen:
         attend.sinks.append(take)
     try:
@@ -134,49 +116,8 @@ def record(
             attend.sinks.remove(take)
 
 
-def _find_sites(model: PreTrainedModel) -> dict[str, tuple[nn.Module, Attend]]:
-    """Every attention module, with its kind and its number among those of its kind."""
-    found: dict[str, tuple[nn.Module, Attend]] = {}
-    counts, decoding = dict.fromkeys(KINDS, 0), Decoding()
-    for name, module in model.named_modules():
-        if not _uses_interface(type(module).forward):
-            continue
-        kind = _kind(name, module)
-        found[name] = module, Attend(kind, counts[kind], _heads(name, module), None, decoding)
-        counts[kind] += 1
-    if not found or not model._can_set_attn_implementation():
-        got = f"{type(model).__name__}, whose attention does not go through transformers' AttentionInterface"
-        raise InputError("model", got, "one that does: BERT, RoBERTa, ModernBERT, Marian, BART, T5, GPT-2, Llama, …")
-    return found
-
-
-@cache
-def _uses_interface(forward: Callable[..., Any]) -> bool:
-    try:
-        return "ALL_ATTENTION_FUNCTIONS" in inspect.getsource(forward)
-    except (OSError, TypeError):
-        return False
-
-
-def _kind(name: str, module: nn.Module) -> str:
-    # Marian and BART use one class for all three and T5 for two, so the place in the model has to tell.
-    where = f"{name.rpartition('.')[2]} {name.rpartition('.')[0].rpartition('.')[2]} {type(module).__name__}"
-    if getattr(module, "is_cross_attention", False) or re.search("cross|encoder_attn|encdec", where, re.IGNORECASE):
-        return "cross"
-    return "decoder" if getattr(module, "is_causal", False) else "encoder"
-
-
-def _heads(name: str, module: nn.Module) -> int:
-    for owner in (module, getattr(module, "config", None)):
-        for attribute in ("num_heads", "num_attention_heads", "n_heads"):
-            heads = getattr(owner, attribute, None)
-            if isinstance(heads, int):
-                return heads
-    raise InputError("model", f"{type(module).__name__} at {name}", "an attention module that says its number of heads")
-
-
 def _alpha_of(alpha: Alpha, attend: Attend) -> float | list[float]:
-    """The α of one site: one number, or one for each head."""
+    """The α of one site: one number, or one per head."""
     given: Any = alpha
     if isinstance(given, Mapping):
         unknown = sorted(set(given) - set(KINDS))
@@ -222,23 +163,6 @@ def alpha_of(model: PreTrainedModel) -> float | dict[str, list[Any]]:
         values.setdefault(attend.kind, []).append(alpha if isinstance(alpha, float) else alpha.tolist())
     every = [alpha for kind in values.values() for alpha in kind]
     return every[0] if isinstance(every[0], float) and all(alpha == every[0] for alpha in every) else values
-
-
-def _choose(model: PreTrainedModel, kinds: Sequence[str] | None, layers: Sequence[int] | None) -> list[Attend]:
-    every = list(sites(model).values())
-    present = sorted({attend.kind for attend in every})
-    for kind in kinds or ():
-        if kind not in present:
-            raise InputError("kinds", kind, f"kinds of attention that this model has: {', '.join(present)}")
-    most = max(attend.layer for attend in every)
-    for layer in layers or ():
-        if not 0 <= layer <= most:
-            raise InputError("layers", layer, f"layers from 0 to {most}")
-    return [
-        attend
-        for attend in every
-        if (kinds is None or attend.kind in kinds) and (layers is None or attend.layer in layers)
-    ]
 
 
 def _finder_for(finders: Finders, attend: Attend) -> Finder | None:
