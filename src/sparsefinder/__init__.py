@@ -18,20 +18,23 @@ from .traces.store import Traces
 from .traces.writer import TraceWriter
 
 if TYPE_CHECKING:
-    from .hf.checkpoints import load_model, save_model
-    from .hf.models import predicting, record, use_entmax
+    from .hf.checkpoints import load_model, push_model, save_model
+    from .hf.models import finders_of, predicting, record, use_entmax, use_finders
     from .hf.recording import record_traces
 
 __version__ = "0.1.0"
 
 # These bring in transformers, which takes seconds to import and comes with an extra, so they wait until asked for.
 _WAITING = {
+    "finders_of": "hf.models",
     "load_model": "hf.checkpoints",
     "predicting": "hf.models",
+    "push_model": "hf.checkpoints",
     "record": "hf.models",
     "record_traces": "hf.recording",
     "save_model": "hf.checkpoints",
     "use_entmax": "hf.models",
+    "use_finders": "hf.models",
 }
 
 __all__ = [
@@ -54,13 +57,16 @@ __all__ = [
     "attention",
     "entmax",
     "finder",
+    "finders_of",
     "gold_graph",
     "load_model",
     "predicting",
+    "push_model",
     "record",
     "record_traces",
     "save_model",
     "use_entmax",
+    "use_finders",
 ]
 if not present("transformers"):
     # `import *` and help() go through every name here; asking for one of these says what to install.

@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from .core.metrics import GraphMetrics
+from .describing import card, table
 from .errors import InputError
 from .extras import tqdm
 from .finders import Finder, Heads
 from .finders.base import finder as finder_by_name
 from .finders.base import finder_class
 from .finders.state import restored, state_of
+from .hub import folder_of, push
 from .learning.learn import learn
 from .learning.projection import Projection
 from .learning.sample import Sample
@@ -41,6 +43,14 @@ __all__ = ["GRIDS", "METRIC", "Sparsefinder", "fit_finder", "split_settings"]
 
 FORMAT = 1
 CONFIG, TENSORS = "finders.json", "finders.safetensors"
+# Where finders are in the folder of the model that they belong to.
+FOLDER = "finders"
+USE = """
+from sparsefinder import Sparsefinder, load_model, use_finders
+model = load_model("{teacher}")
+use_finders(model, Sparsefinder.from_pretrained("{name}"))
+model(**inputs)
+"""
 
 # The settings that a wanted recall is looked for among, unless they are given.
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -59,9 +69,13 @@ CHEAP = ("t", "top_k", "probes", "share", "slack", "k", "size", "squared")
 
 @dataclass(frozen=True, eq=False)
 class Sparsefinder(Mapping[Site, Finder]):
-    """A finder for each (kind, layer): a mapping, as `predicting` takes it."""
+    """A finder for each (kind, layer): a mapping, as `predicting` takes it.
+
+    about: what it was fitted to, and under "sites" what it reaches in every layer, as far as that is known.
+    """
 
     finders: Mapping[Site, Finder]
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, site: Any) -> Finder:
         return self.finders[site]
@@ -71,6 +85,11 @@ class Sparsefinder(Mapping[Site, Finder]):
 
     def __len__(self) -> int:
         return len(self.finders)
+
+    def __repr__(self) -> str:
+        method = self.about.get("method")
+        head = f"Sparsefinder: {len(self)} layers" + (f" of {method}" if method else "")
+        return "\n".join([head, *([table(self.finders, self.about)] if self.finders else [])])
 
     @classmethod
     def fit(
@@ -134,7 +153,7 @@ class Sparsefinder(Mapping[Site, Finder]):
         target.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
-            (folder / CONFIG).write_text(json.dumps({"format": FORMAT, "sites": sites}, indent=1))
+            (folder / CONFIG).write_text(json.dumps({"format": FORMAT, "about": self.about, "sites": sites}, indent=1))
             save_file({name: each.detach().cpu().contiguous() for name, each in tensors.items()}, folder / TENSORS)
             target.mkdir(exist_ok=True)
             # The settings last: a folder that has them has everything.
@@ -144,16 +163,37 @@ class Sparsefinder(Mapping[Site, Finder]):
             shutil.rmtree(folder, ignore_errors=True)
 
     @classmethod
-    def from_pretrained(cls, path: str | Path) -> Sparsefinder:
-        """Read what `save_pretrained` wrote."""
-        file = Path(path) / CONFIG
-        if not file.is_file():
-            raise InputError("path", path, f"a folder that save_pretrained wrote, with its {CONFIG}")
-        config = json.loads(file.read_text())
+    def from_pretrained(cls, path: str | Path, **options: Any) -> Sparsefinder:
+        """Read what `save_pretrained` wrote, or `push_to_hub`, or `save_model` beside a model.
+
+        path: a folder, or the name of a repository on the hub.
+        options: for the hub: `revision`, `token`, `cache_dir` and what else `snapshot_download` takes.
+        """
+        want = f"a folder that save_pretrained wrote, with its {CONFIG}, or the name of a repository on the hub"
+        folder = folder_of(path, [CONFIG, TENSORS, f"{FOLDER}/*"], want, **options)
+        if not (folder / CONFIG).is_file() and (folder / FOLDER / CONFIG).is_file():
+            folder = folder / FOLDER
+        if not (folder / CONFIG).is_file():
+            raise InputError("path", path, want)
+        config = json.loads((folder / CONFIG).read_text())
         if config.get("format") != FORMAT:
             raise InputError("path", f"{path} of format {config.get('format')}", f"finders of format {FORMAT}")
-        tensors = load_file(Path(path) / TENSORS)
-        return cls({(site["kind"], site["layer"]): restored(site["finder"], tensors) for site in config["sites"]})
+        tensors = load_file(folder / TENSORS)
+        finders = {(site["kind"], site["layer"]): restored(site["finder"], tensors) for site in config["sites"]}
+        return cls(finders, config.get("about", {}))
+
+    def push_to_hub(self, name: str, *, teacher: str | None = None, text: str | None = None, **options: Any) -> str:
+        """Push the finders to a repository on the hub, with a card; returns the address of the commit.
+
+        >>> fitted.push_to_hub("me/bert-finders", teacher="me/bert-entmax", text="WikiText-103")
+
+        teacher, text: the model and the text that they were fitted to, for the card: the name that others load it by.
+        options: `private`, `token`, `branch`, `create_pr`, `commit_message` and what else the hub's own takes.
+        """
+        known = {"teacher": teacher, "text": text}
+        about = {**self.about, **{key: value for key, value in known.items() if value is not None}}
+        use = USE.format(teacher=teacher or "the teacher", name=name)
+        return push(name, replace(self, about=about).save_pretrained, card(self, about, use), **options)
 
 
 def _learned(samples: Samples, site: Site, settings: Mapping[str, Any], seed: int, progress: bool) -> Projection:

@@ -48,6 +48,8 @@ class Attend:
     decoding: Decoding
     backend: str = "auto"
     finder: Finder | None = None
+    # What is known of how the finder was fitted, to be saved with it.
+    about: Mapping[str, Any] = field(default_factory=dict)
     exact: bool = False
     sinks: list[Callable[[Record], object]] = field(default_factory=list)
 

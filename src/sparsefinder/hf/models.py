@@ -17,11 +17,12 @@ from transformers import PreTrainedModel
 
 from ..errors import InputError
 from ..finders import Finder
+from ..fitted import Sparsefinder
 from ..traces.record import Record
 from .interface import KINDS, NAME, Attend, register
 from .sites import chosen_sites, find_sites, sites
 
-__all__ = ["predicting", "record", "sites", "use_entmax"]
+__all__ = ["alpha_of", "finders_for", "finders_of", "predicting", "record", "sites", "use_entmax", "use_finders"]
 
 Alpha = float | Mapping[str, Any]
 Finders = Finder | Mapping[Any, Finder] | Callable[[str, int], Finder | None]
@@ -53,6 +54,46 @@ def use_entmax(
     return model
 
 
+def use_finders(
+    model: PreTrainedModel,
+    finders: Finders | None,
+    *,
+    kinds: Sequence[str] | None = None,
+    layers: Sequence[int] | None = None,
+    exact: bool = False,
+    backend: str | None = None,
+) -> PreTrainedModel:
+    """From now on, attention looks only at the pairs that the finders predict. Changes the model and returns it.
+
+    >>> use_finders(model, Window(51) | GlobalTokens(1))  # for good: serving code, say
+    >>> use_finders(model, None)                          # and off again
+
+    finders: one for every site; a mapping from a kind, or from (kind, layer), to a finder; or a function of kind and
+    layer that returns a finder, or None to have none at a site.
+    kinds, layers: which sites; all of them if None. Others stay as they are.
+    exact: use predictions only as the order of work, and compute the full result.
+    """
+    chosen = chosen_sites(model, kinds, layers)
+    assigned = finders_for(chosen, finders)
+    about = finders.about if isinstance(finders, Sparsefinder) else {}
+    for attend in chosen:
+        attend.finder, attend.about, attend.exact = assigned.get((attend.kind, attend.layer)), about, exact
+        attend.backend = attend.backend if backend is None else backend
+    return model
+
+
+def finders_of(model: PreTrainedModel) -> Sparsefinder:
+    """The finders that are switched on in a model, by kind and layer.
+
+    >>> finders_of(load_model("me/bert-with-finders"))
+    """
+    on = {(attend.kind, attend.layer): attend for attend in sites(model).values() if attend.finder is not None}
+    abouts = [attend.about for attend in on.values()]
+    # What is known holds for finders that were fitted together, not for a mixture.
+    about = abouts[0] if abouts and all(each is abouts[0] for each in abouts) else {}
+    return Sparsefinder({site: attend.finder for site, attend in on.items() if attend.finder is not None}, about)
+
+
 @contextmanager
 def predicting(
     model: PreTrainedModel,
@@ -68,24 +109,15 @@ def predicting(
     >>> with predicting(model, Window(11), kinds=["decoder"], layers=[0, 1]):
     ...     model.generate(**inputs)
 
-    finders: one for every site; a mapping from a kind, or from (kind, layer), to a finder; or a function of kind and
-    layer that returns a finder, or None to leave a site alone.
-    kinds, layers: which sites; all of them if None.
-    exact: use predictions only as the order of work, and compute the full result.
+    The arguments are those of `use_finders`, and what was used before is used again afterwards.
     """
-    chosen = chosen_sites(model, kinds, layers)
-    assigned = {id(attend): _finder_for(finders, attend) for attend in chosen}
-    if isinstance(finders, Mapping):
-        _check_keys(finders, chosen)
-    before = [(attend, attend.finder, attend.exact, attend.backend) for attend in chosen]
+    every = sites(model).values()
+    before = [(attend, attend.finder, attend.about, attend.exact, attend.backend) for attend in every]
     try:
-        for attend in chosen:
-            attend.finder, attend.exact = assigned[id(attend)], exact
-            attend.backend = attend.backend if backend is None else backend
-        yield model
+        yield use_finders(model, finders, kinds=kinds, layers=layers, exact=exact, backend=backend)
     finally:
-        for attend, finder, was_exact, was_backend in before:
-            attend.finder, attend.exact, attend.backend = finder, was_exact, was_backend
+        for attend, finder, about, was_exact, was_backend in before:
+            attend.finder, attend.about, attend.exact, attend.backend = finder, about, was_exact, was_backend
 
 
 @contextmanager
@@ -165,6 +197,16 @@ def alpha_of(model: PreTrainedModel) -> float | dict[str, list[Any]]:
     return every[0] if isinstance(every[0], float) and all(alpha == every[0] for alpha in every) else values
 
 
+def finders_for(chosen: Sequence[Attend], finders: Finders | None) -> dict[tuple[str, int], Finder]:
+    """The finder of each site that gets one."""
+    if finders is None:
+        return {}
+    if isinstance(finders, Mapping):
+        _check_keys(finders, chosen)
+    found = {(attend.kind, attend.layer): _finder_for(finders, attend) for attend in chosen}
+    return {site: finder for site, finder in found.items() if finder is not None}
+
+
 def _finder_for(finders: Finders, attend: Attend) -> Finder | None:
     if isinstance(finders, Finder):
         return finders
@@ -176,7 +218,7 @@ def _finder_for(finders: Finders, attend: Attend) -> Finder | None:
     raise InputError("finders", f"a {type(finders).__name__}", want)
 
 
-def _check_keys(finders: Mapping[Any, Finder], chosen: list[Attend]) -> None:
+def _check_keys(finders: Mapping[Any, Finder], chosen: Sequence[Attend]) -> None:
     known = {attend.kind for attend in chosen} | {(attend.kind, attend.layer) for attend in chosen}
     unknown = [key for key in finders if key not in known]
     if unknown:
