@@ -3,41 +3,44 @@
 Not a test file: it imports no pytest. `tests/test_extras.py` runs it too, with the packages of the extras hidden.
 """
 
+import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 
 import sparsefinder
-from sparsefinder import Layout, MissingExtraError, Sample, SparsefinderError, attention, finder
+from sparsefinder import MissingExtraError, Sparsefinder, SparsefinderError, Traces, TraceWriter, attention, finders
 from sparsefinder.__main__ import main
 from sparsefinder.attending import native
-from sparsefinder.finders import FINDERS, KMeans, Sketch
-from sparsefinder.finders.base import finder_class
 
 EXTRAS = ("transformers", "huggingface_hub", "sklearn", "tqdm", "pydantic", "matplotlib", "typer", "pyarrow")
-UNFITTED: dict[str, dict[str, object]] = {
-    "bigbird": {"random_blocks": 1, "block": 4},
-    "block-topk": {"block": 4, "k": 2},
-    "distance": {"t": 3.0},
-    "full": {},
-    "global": {"count": 1},
-    "longformer": {"window": 3, "globals": 1},
-    "oracle": {},
-    "quantization": {"beta": 4},
-    "random": {"count": 1, "block": 4},
-    "reformer": {"buckets": 4},
-    "strided": {"stride": 4},
-    "topk": {"share": 0.2},
-    "window": {"size": 5},
-}
+UNFITTED = (
+    finders.BigBird(1, 4),
+    finders.BlockTopK(4, 2),
+    finders.Distance(3.0),
+    finders.Full(),
+    finders.GlobalTokens(1),
+    finders.Longformer(3, 1),
+    finders.Oracle(),
+    finders.Quantization(4),
+    finders.RandomBlocks(1, 4),
+    finders.Reformer(4),
+    finders.Strided(4),
+    finders.TopK(0.2),
+    finders.Window(5),
+    finders.Window(5) | finders.GlobalTokens(1),
+)
+# Made of others, or of what is learned from data.
+COMPOSED_OR_FITTED = {"BlockCentroids", "Finder", "Heads", "KMeans", "Learned", "Probe", "Routing", "Sketch"}
 
 
 def attends() -> None:
     """Attention, on the C++ kernel where it was built, is what torch computes."""
     q, k, v = (torch.randn(2, 4, 24, 8) for _ in range(3))
     soft = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-    torch.testing.assert_close(attention(q, k, v, alpha=1.0, layout=Layout(causal=True)), soft)
+    torch.testing.assert_close(attention(q, k, v, alpha=1.0, is_causal=True), soft)
     wanted = attention(q, k, v, backend="reference")
     torch.testing.assert_close(attention(q, k, v), wanted)
     assert native._native is not None, "the kernel was not built"
@@ -45,15 +48,29 @@ def attends() -> None:
 
 
 def finds() -> None:
-    """Every finder that needs no fitting gives a graph that attention takes; a sketch can be fitted as well."""
-    missing = {name for name in FINDERS if not hasattr(finder_class(name), "fit")} - set(UNFITTED)
-    assert not missing, f"no settings for {missing}"
+    """Every finder that needs no fitting gives a graph that attention takes."""
+    kinds = {name for name in finders.__all__ if isinstance(getattr(finders, name), type)}
+    kinds = {name for name in kinds if issubclass(getattr(finders, name), finders.Finder)}
+    assert kinds - COMPOSED_OR_FITTED == {type(one).__name__ for one in UNFITTED}
     q, k, v = (torch.randn(1, 2, 16, 8) for _ in range(3))
-    sketch = Sketch.fit([Sample(q, k)], r=4, share=0.3)
-    for one in (sketch, *(finder(name, **settings) for name, settings in UNFITTED.items())):
+    for one in UNFITTED:
         graph = one(q, k)
         assert graph.count().sum() > 0, one
         assert attention(q, k, v, graph).isfinite().all(), one
+
+
+def traces(folder: Path) -> Traces:
+    with TraceWriter(folder) as writer:
+        for _ in range(3):
+            writer.add("encoder", 0, torch.randn(2, 2, 16, 8), torch.randn(2, 2, 16, 8))
+    return Traces.open(folder)
+
+
+def fits(recorded: Traces, folder: Path) -> None:
+    """Finders that cluster nothing are fitted, saved and loaded."""
+    Sparsefinder.fit(recorded, "sketch", r=4, share=0.3).save_pretrained(folder)
+    q, k = torch.randn(1, 2, 16, 8), torch.randn(1, 2, 16, 8)
+    assert Sparsefinder.from_pretrained(folder)["encoder", 0](q, k).count().sum() > 0
 
 
 def refusal(call: Callable[[], object]) -> BaseException:
@@ -79,13 +96,18 @@ if __name__ == "__main__":
     assert not there, f"not the base alone: {there}"
     attends()
     finds()
-    for name in ("load_model", "save_model", "use_entmax", "predicting", "record", "record_traces"):
+    with tempfile.TemporaryDirectory() as scratch:
+        recorded = traces(Path(scratch) / "traces")
+        fits(recorded, Path(scratch) / "finders")
+        names("hf", lambda: Sparsefinder.fit(recorded, "kmeans", clusters=2))
+        names("hf", lambda: Sparsefinder.from_pretrained("someone/finders"))
+        names("hf", lambda: Sparsefinder({}).push_to_hub("someone/finders"))
+    for name in sparsefinder._WAITING:
         names("hf", lambda name=name: getattr(sparsefinder, name))
         assert name not in dir(sparsefinder), name
-    names("hf", lambda: KMeans.fit([Sample(torch.randn(1, 2, 9, 4), torch.randn(1, 2, 9, 4))], clusters=2))
+    exec("from sparsefinder import *")
     stopped = refusal(main)
     assert isinstance(stopped, SystemExit)
     assert str(stopped.code).startswith("error: "), stopped
     assert 'pip install "sparsefinder[lab]"' in str(stopped.code), stopped
-    exec("from sparsefinder import *")
     print("the base works:", sparsefinder.__file__)

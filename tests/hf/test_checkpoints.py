@@ -24,6 +24,7 @@ from sparsefinder import (
 )
 from sparsefinder.finders import Finder
 from sparsefinder.finders.base import Keys, Queries
+from sparsefinder.lab.tasks.teacher import from_checkpoint
 
 from ..tiny_models import make, run, words
 
@@ -114,8 +115,9 @@ def test_what_is_switched_on_is_saved_and_nothing_else_stays(tmp_path: Path) -> 
     save_model(model, tmp_path, finders={("encoder", 0): Window(3)})
     assert dict(finders_of(load_model(tmp_path))) == {("encoder", 0): Window(3)}
     use_finders(model, None)
+    (tmp_path / "finders" / "notes.txt").write_text("not ours")
     save_model(model, tmp_path)
-    assert not (tmp_path / "finders").exists()
+    assert [file.name for file in (tmp_path / "finders").iterdir()] == ["notes.txt"]
     assert len(finders_of(load_model(tmp_path))) == 0
 
 
@@ -151,3 +153,10 @@ def test_finders_from_before_there_was_anything_about_them(tmp_path: Path) -> No
 def test_names_that_lead_nowhere(path: str) -> None:
     with pytest.raises(InputError, match=f"path: got {path}, which is neither a folder nor .* want a folder that"):
         Sparsefinder.from_pretrained(path)
+
+
+def test_a_teacher_attends_to_all_pairs(tmp_path: Path) -> None:
+    """What finders are fitted to and measured against is not what other finders left of it."""
+    save_model(use_entmax(make("bert")), tmp_path, finders=PREDICTED)
+    assert len(finders_of(load_model(tmp_path))) == 2
+    assert len(finders_of(from_checkpoint(str(tmp_path), 1.5, hf.AutoModelForMaskedLM))) == 0

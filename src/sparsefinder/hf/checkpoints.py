@@ -9,7 +9,6 @@ The finders are in a folder `finders` beside the weights, as `Sparsefinder.save_
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,7 +92,8 @@ def save_model(model: PreTrainedModel, path: str | Path, *, finders: Finders | N
 
     >>> save_model(model, "my-teacher", finders=Sparsefinder.fit(traces, "sketch", recall=0.99))
 
-    finders: as `use_finders` takes them; those that are switched on in the model if None.
+    finders: as `use_finders` takes them; those that are switched on in the model if None. Where it has none, those that
+    were saved in this folder before are gone.
     Other arguments go to `save_pretrained`.
     """
     if kwargs.get("push_to_hub"):
@@ -103,7 +103,8 @@ def save_model(model: PreTrainedModel, path: str | Path, *, finders: Finders | N
         belonging.save_pretrained(folder)
     else:
         # Finders of an earlier model would be loaded with this one.
-        shutil.rmtree(folder, ignore_errors=True)
+        for file in (CONFIG, TENSORS):
+            (folder / file).unlink(missing_ok=True)
     model.config.entmax = {**model.config.entmax, "alpha": alpha_of(model)}
     model.save_pretrained(path, **kwargs)
 
