@@ -4,7 +4,7 @@ BIN := .venv/bin
 # As many test processes as cores, each with one thread.
 WORKERS ?= auto
 
-.PHONY: test demo lint browser sanitize benchmarks clean
+.PHONY: test demo lint browser wheel sanitize benchmarks clean
 
 test: lint .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -24,6 +24,16 @@ lint: .venv/installed
 browser:
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+
+# What `pip install sparsefinder` gives: the wheel with nothing but its own dependencies, in an environment of its own.
+WHEEL := build/wheel
+wheel: .venv/installed
+	rm -rf $(WHEEL)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(WHEEL) .
+	$(PYTHON) -m venv $(WHEEL)/venv
+	$(WHEEL)/venv/bin/python -m pip install --quiet -c constraints.txt $(WHEEL)/*.whl
+	$(WHEEL)/venv/bin/python -W error tests/base_only.py
+	rm -rf $(WHEEL)/venv
 
 # The kernel's tests again, on a build that looks for bad memory accesses and undefined behaviour. Without site (-S), Python
 # sees that build and not the editable install.

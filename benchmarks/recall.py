@@ -133,7 +133,7 @@ def _layer(train: Path, test: Path, fitted: int, only: str, site: tuple[str, int
 
 def record(model_path: str, text: Path, count: int, folder: Path, layers: list[int] | None) -> Traces:
     """The traces of a model on the first sequences of a text."""
-    model = load_model(model_path, alpha=1.5, dtype=torch.float32).eval()
+    model = load_model(model_path, alpha=1.5, finders=False, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(model_path)
     # About eight characters to a token at the most, so that no more than needed is tokenised.
     ids = tokenizer(text.read_text()[: count * N * 8], add_special_tokens=False, verbose=False)["input_ids"]

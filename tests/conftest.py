@@ -9,6 +9,7 @@ from jaxtyping import install_import_hook
 
 CHECKED = [
     "sparsefinder.attending.call",
+    "sparsefinder.attending.mask",
     "sparsefinder.attending.native",
     "sparsefinder.attending.portable",
     "sparsefinder.attending.reference",

@@ -2,17 +2,19 @@
 
 import os
 import pickle
+import pkgutil
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import sparsefinder
-from sparsefinder import InputError
+from sparsefinder import InputError, finders
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,6 +42,24 @@ def test_every_public_name_is_there() -> None:
     assert set(sparsefinder.__all__) <= set(dir(sparsefinder))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         sparsefinder.nothing  # noqa: B018
+
+
+def test_every_finder_is_where_it_is_looked_for() -> None:
+    """All methods can be imported from `sparsefinder.finders`, whichever file they are in."""
+    methods = set()
+    for file in pkgutil.iter_modules(finders.__path__, "sparsefinder.finders."):
+        classes = vars(import_module(file.name)).values()
+        methods |= {one for one in classes if isinstance(one, type) and issubclass(one, finders.Finder)}
+    assert len(methods) >= 18
+    assert {one.__name__ for one in methods} <= set(finders.__all__)
+
+
+def test_no_module_is_long_without_a_reason() -> None:
+    """A file holds one idea; where it passes 300 lines, its first lines say why."""
+    package = ROOT / "src" / "sparsefinder"
+    for file in [*package.glob("*.py"), *(package / "hf").rglob("*.py"), *(package / "traces").rglob("*.py")]:
+        content = file.read_text()
+        assert len(content.splitlines()) <= 300 or "300 lines" in content.split('"""')[1], file
 
 
 def test_the_readmes_examples_run() -> None:

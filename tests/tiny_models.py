@@ -74,3 +74,10 @@ def positions(family: str, mask: Tensor) -> dict[str, Tensor]:
     if family in ("roberta", *SEQUENCE_TO_SEQUENCE) or family == "distilbert":
         return {}
     return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+
+
+def run(model: PreTrainedModel, ids: Tensor, **more: Any) -> Tensor:
+    """The logits of a model, with something for a decoder to look at where there is one."""
+    if model.config.is_encoder_decoder and "decoder_input_ids" not in more:
+        more["decoder_input_ids"] = ids[:, :5].clamp(min=4)
+    return model(ids, **more).logits

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from .attending import attention, gold_graph
 from .core.entmax import entmax
 from .core.graph import Graph
-from .core.layout import Layout
+from .core.layout import Grid, Layout
 from .core.metrics import GraphMetrics
 from .errors import InputError, SparsefinderError
+from .extras import MissingExtraError, present
 from .finders import Finder, Full, GlobalTokens, Window, finder
 from .fitted import Sparsefinder
 from .learning.projection import Projection
@@ -17,20 +18,23 @@ from .traces.store import Traces
 from .traces.writer import TraceWriter
 
 if TYPE_CHECKING:
-    from .hf.checkpoints import load_model, save_model
-    from .hf.models import predicting, record, use_entmax
+    from .hf.checkpoints import load_model, push_model, save_model
+    from .hf.models import finders_of, predicting, record, use_entmax, use_finders
     from .hf.recording import record_traces
 
 __version__ = "0.1.0"
 
-# These bring in transformers, which takes seconds to import, so they wait until they are asked for.
+# These bring in transformers, which takes seconds to import and comes with an extra, so they wait until asked for.
 _WAITING = {
+    "finders_of": "hf.models",
     "load_model": "hf.checkpoints",
     "predicting": "hf.models",
+    "push_model": "hf.checkpoints",
     "record": "hf.models",
     "record_traces": "hf.recording",
     "save_model": "hf.checkpoints",
     "use_entmax": "hf.models",
+    "use_finders": "hf.models",
 }
 
 __all__ = [
@@ -39,8 +43,10 @@ __all__ = [
     "GlobalTokens",
     "Graph",
     "GraphMetrics",
+    "Grid",
     "InputError",
     "Layout",
+    "MissingExtraError",
     "Projection",
     "Sample",
     "Sparsefinder",
@@ -51,14 +57,20 @@ __all__ = [
     "attention",
     "entmax",
     "finder",
+    "finders_of",
     "gold_graph",
     "load_model",
     "predicting",
+    "push_model",
     "record",
     "record_traces",
     "save_model",
     "use_entmax",
+    "use_finders",
 ]
+if not present("transformers"):
+    # `import *` and help() go through every name here; asking for one of these says what to install.
+    __all__ = [name for name in __all__ if name not in _WAITING]
 
 
 def __getattr__(name: str) -> Any:
@@ -68,4 +80,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WAITING})
+    return sorted({*globals(), *__all__})

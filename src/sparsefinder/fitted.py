@@ -16,18 +16,20 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from tqdm.auto import tqdm
 
+from .describing import card, table
 from .errors import InputError
+from .extras import tqdm
 from .finders import Finder, Fitting, finder_class
 from .finders.state import restored, state_of
 from .fitting import Choice, Wanted, candidates, choose, fit_finder, learn_maps, map_settings
+from .hub import folder_of, push
 from .learning.projection import Projection
 from .traces.store import Samples, Site, Traces
 
@@ -37,6 +39,14 @@ FORMAT = 1
 CONFIG, TENSORS = "finders.json", "finders.safetensors"
 # A recall counts as missed if it is lower by more than this.
 SHORT = 1e-6
+# Where finders are in the folder of the model that they belong to.
+FOLDER = "finders"
+USE = """
+from sparsefinder import Sparsefinder, load_model, use_finders
+model = load_model("{teacher}")
+use_finders(model, Sparsefinder.from_pretrained("{name}"))
+model(**inputs)
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +67,11 @@ class Sparsefinder(Mapping[Site, Finder]):
 
     def __len__(self) -> int:
         return len(self.finders)
+
+    def __repr__(self) -> str:
+        method = self.about.get("method")
+        head = f"Sparsefinder: {len(self)} layers" + (f" of {method}" if method else "")
+        return "\n".join([head, *([table(self.finders, self.about)] if self.finders else [])])
 
     @classmethod
     def fit(
@@ -148,17 +163,37 @@ class Sparsefinder(Mapping[Site, Finder]):
             shutil.rmtree(folder, ignore_errors=True)
 
     @classmethod
-    def from_pretrained(cls, path: str | Path) -> Sparsefinder:
-        """Read what `save_pretrained` wrote."""
-        file = Path(path) / CONFIG
-        if not file.is_file():
-            raise InputError("path", path, f"a folder that save_pretrained wrote, with its {CONFIG}")
-        config = json.loads(file.read_text())
+    def from_pretrained(cls, path: str | Path, **options: Any) -> Sparsefinder:
+        """Read what `save_pretrained` wrote, or `push_to_hub`, or `save_model` beside a model.
+
+        path: a folder, or the name of a repository on the hub.
+        options: for the hub: `revision`, `token`, `cache_dir` and what else `snapshot_download` takes.
+        """
+        want = f"a folder that save_pretrained wrote, with its {CONFIG}, or the name of a repository on the hub"
+        folder = folder_of(path, [CONFIG, TENSORS, f"{FOLDER}/*"], want, **options)
+        if not (folder / CONFIG).is_file() and (folder / FOLDER / CONFIG).is_file():
+            folder = folder / FOLDER
+        if not (folder / CONFIG).is_file():
+            raise InputError("path", path, want)
+        config = json.loads((folder / CONFIG).read_text())
         if config.get("format") != FORMAT:
             raise InputError("path", f"{path} of format {config.get('format')}", f"finders of format {FORMAT}")
-        tensors = load_file(Path(path) / TENSORS)
+        tensors = load_file(folder / TENSORS)
         finders = {(site["kind"], site["layer"]): restored(site["finder"], tensors) for site in config["sites"]}
         return cls(finders, config.get("about", {}))
+
+    def push_to_hub(self, name: str, *, teacher: str | None = None, text: str | None = None, **options: Any) -> str:
+        """Push the finders to a repository on the hub, with a card; returns the address of the commit.
+
+        >>> fitted.push_to_hub("me/bert-finders", teacher="me/bert-entmax", text="WikiText-103")
+
+        teacher, text: the model and the text that they were fitted to, for the card: the name that others load it by.
+        options: `private`, `token`, `branch`, `create_pr`, `commit_message` and what else the hub's own takes.
+        """
+        known = {"teacher": teacher, "text": text}
+        about = {**self.about, **{key: value for key, value in known.items() if value is not None}}
+        use = USE.format(teacher=teacher or "the teacher", name=name)
+        return push(name, replace(self, about=about).save_pretrained, card(self, about, use), **options)
 
 
 def _learned(inputs: str, one: Finder, samples: Samples, how: Fitting, site: Site, progress: bool) -> Projection | None:

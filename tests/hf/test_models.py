@@ -1,7 +1,6 @@
-"""Hugging Face models of many families: padding, causality, decoding, saving, predicting and recording."""
+"""Hugging Face models of many families: padding, causality, decoding, predicting and recording."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +11,11 @@ from transformers import PreTrainedModel
 
 from sparsefinder import Full, GlobalTokens, Graph, InputError, Layout, Window, entmax
 from sparsefinder.core.layout import Grid
-from sparsefinder.finders import Finder
+from sparsefinder.finders import About, Finder
 from sparsefinder.finders.base import Keys, Queries
-from sparsefinder.hf.checkpoints import load_model, save_model
 from sparsefinder.hf.models import predicting, record, sites, use_entmax
 
-from ..tiny_models import CAUSAL, MODELS, SEQUENCE_TO_SEQUENCE, make, padded, positions, words
+from ..tiny_models import CAUSAL, MODELS, SEQUENCE_TO_SEQUENCE, make, padded, positions, run, words
 
 # Families whose positions cannot be told where the padding is, so that padding on the left moves their words.
 FIXED_POSITIONS = ("distilbert", "marian", "bart")
@@ -37,12 +35,6 @@ def _softmax_is_entmax(monkeypatch: pytest.MonkeyPatch) -> None:
         return entmax(scores.masked_fill(scores < low, -math.inf), 1.5, dim)
 
     monkeypatch.setattr(torch.nn.functional, "softmax", replaced)
-
-
-def run(model: PreTrainedModel, ids: Tensor, **more: Any) -> Tensor:
-    if model.config.is_encoder_decoder and "decoder_input_ids" not in more:
-        more["decoder_input_ids"] = ids[:, :5].clamp(min=4)
-    return model(ids, **more).logits
 
 
 @pytest.mark.usefixtures("_softmax_is_entmax")
@@ -193,97 +185,6 @@ def test_recorded_gold_is_what_the_model_attends_to(family: str, side: str) -> N
         assert one.gold.count()[1].sum() == (weights[1] > 0).sum()
 
 
-def test_recording_to_a_sink_keeps_nothing_and_ends() -> None:
-    model, seen = use_entmax(make("marian")), []
-    with record(model, seen.append, kinds=["cross"], layers=[1]) as records:
-        run(model, words(2, 6))
-    run(model, words(2, 6))
-    assert records == []
-    assert [(one.kind, one.layer) for one in seen] == [("cross", 1)]
-    assert seen[0].q.shape[:3] == (2, 4, 5)
-    assert seen[0].k.shape[:3] == (2, 4, 6)
-
-
-def test_finders_by_kind_layer_and_function() -> None:
-    model, ids = use_entmax(make("marian")), words(2, 8)
-    used: list[tuple[str, int]] = []
-
-    class Spy(Finder):
-        def __init__(self, name: tuple[str, int]) -> None:
-            object.__setattr__(self, "name", name)
-
-        def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-            used.append(self.name)  # type: ignore[attr-defined]
-            return Graph.full(layout.of(q, k))
-
-    with predicting(model, {"cross": Spy(("cross", -1)), ("decoder", 1): Spy(("decoder", 1))}):
-        run(model, ids)
-    assert used == [("cross", -1), ("decoder", 1), ("cross", -1)]
-    used.clear()
-    with predicting(model, lambda kind, layer: Spy((kind, layer)) if kind == "encoder" else None):
-        run(model, ids)
-    assert used == [("encoder", 0), ("encoder", 1)]
-    used.clear()
-    with predicting(model, Spy(("any", 0)), kinds=["encoder", "decoder"], layers=[0]):
-        run(model, ids)
-    assert len(used) == 2
-
-
-@pytest.mark.parametrize("family", ["bert", "marian", "llama"])
-@pytest.mark.parametrize("learn", [False, True])
-def test_saving_and_loading(family: str, learn: bool, tmp_path: Path) -> None:
-    model = make(family)
-    use_entmax(model, {kind: [1.2, 1.7] for kind in ("encoder", "decoder", "cross")}, learn=learn)
-    if learn:
-        for name, parameter in model.named_parameters():
-            if name.endswith("entmax_logit"):
-                torch.nn.init.normal_(parameter)
-    save_model(model, tmp_path)
-    again = load_model(tmp_path, dtype=torch.float64).eval()
-    assert type(again) is type(model)
-    ids = words(2, 8)
-    torch.testing.assert_close(run(again, ids), run(model, ids))
-    assert again.config.entmax == model.config.entmax
-    assert again.config.entmax["learned"] is learn
-
-
-def test_a_trainers_checkpoint_keeps_learned_alpha(tmp_path: Path) -> None:
-    """`save_pretrained` alone, as a trainer calls it, without `save_model` to bring the config up to date."""
-    model = use_entmax(make("bert"), learn=True)
-    for parameter in model.parameters():
-        parameter.data.add_(0.1)
-    model.save_pretrained(tmp_path)
-    ids = words(2, 8)
-    torch.testing.assert_close(run(load_model(tmp_path, dtype=torch.float64).eval(), ids), run(model, ids))
-
-
-def test_an_entmax_checkpoint_is_never_softmax(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = use_entmax(make("bert"))
-    model.save_pretrained(tmp_path)
-    # Loaded plainly where Sparsefinder is known: the first call says what to do.
-    plain = hf.AutoModelForMaskedLM.from_pretrained(tmp_path)
-    with pytest.raises(InputError, match="load_model"):
-        plain(words(1, 4))
-    # And where it is not: transformers itself refuses the name.
-    mapping = dict(hf.AttentionInterface._global_mapping)
-    mapping.pop("entmax")
-    monkeypatch.setattr(hf.AttentionInterface, "_global_mapping", mapping)
-    with pytest.raises(ValueError, match="entmax"):
-        hf.AutoModelForMaskedLM.from_pretrained(tmp_path)
-
-
-def test_a_softmax_checkpoint_is_not_guessed_at(tmp_path: Path) -> None:
-    make("bert").save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="alpha: got none for .*, want alpha=1.5"):
-        load_model(tmp_path)
-    switched = load_model(tmp_path, alpha=2.0)
-    assert switched.config.entmax == {"alpha": 2.0, "learned": False}
-    save_model(switched, tmp_path / "two")
-    with pytest.raises(InputError, match="alpha: got 1.5, want none, or its own"):
-        load_model(tmp_path / "two", alpha=1.5)
-    assert load_model(tmp_path / "two", alpha=2.0).config.entmax["alpha"] == 2.0
-
-
 def test_alpha_by_kind_layer_and_head() -> None:
     model = make("marian")
     use_entmax(model, {"encoder": 2.0, "decoder": [1.5, [1.1, 1.2, 1.3, 1.4]]})
@@ -342,8 +243,9 @@ def test_dropout_is_applied_in_training() -> None:
 class WrongSize(Finder):
     """Returns a graph for one key too many."""
 
-    def __call__(self, q: Queries, k: Keys, layout: Layout = Layout()) -> Graph:
-        grid = layout.of(q, k)
+    about = About("wrong-size", "wrong size", "rival")
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         return Graph.full(Grid(grid.batch, grid.heads, grid.n, grid.m + 1, Layout(), grid.device))
 
 
@@ -379,15 +281,6 @@ def test_errors() -> None:
         use_entmax(model, {"encode": 1.5})
     with pytest.raises(InputError, match="both excluded, where it is learned"):
         use_entmax(model, 2.0, learn=True)
-
-
-def test_a_finder_that_looks_ahead_refuses_to_decode() -> None:
-    model = use_entmax(make("gpt2"))
-    ahead = GlobalTokens(1, last=True)
-    with predicting(model, ahead):
-        run(model, words(1, 6))
-        with pytest.raises(InputError, match="finder of decoder layer 0: got GlobalTokens.*, want one that can decode"):
-            model.generate(words(1, 6), max_new_tokens=3)
 
 
 def test_a_model_without_the_interface() -> None:

@@ -10,13 +10,14 @@ from types import ModuleType
 from typing import Literal, overload
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..core.graph import Graph
 from ..core.layout import Layout
 from ..errors import InputError
 from .call import Call
+from .mask import causal, masked
 
 __all__ = ["BACKENDS", "attention", "checked", "choose"]
 
@@ -35,12 +36,14 @@ Output = Float[Tensor, "batch heads n e"]
 def attention(
     q: Query, k: Key, v: Value, graph: Graph | None = ..., *, alpha: float | Tensor = ..., layout: Layout = ...,
     scale: float | None = ..., exact: bool = ..., backend: str = ..., bias: Tensor | None = ..., dropout: float = ...,
+    attn_mask: Tensor | None = ..., is_causal: bool = ...,
     return_weights: Literal[False] = ...,
 ) -> Output: ...  # fmt: skip
 @overload
 def attention(
     q: Query, k: Key, v: Value, graph: Graph | None = ..., *, alpha: float | Tensor = ..., layout: Layout = ...,
     scale: float | None = ..., exact: bool = ..., backend: str = ..., bias: Tensor | None = ..., dropout: float = ...,
+    attn_mask: Tensor | None = ..., is_causal: bool = ...,
     return_weights: Literal[True],
 ) -> tuple[Output, Tensor]: ...  # fmt: skip
 def attention(
@@ -56,12 +59,15 @@ def attention(
     backend: str = "auto",
     bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
+    attn_mask: Bool[Tensor, "..."] | Float[Tensor, "..."] | None = None,
+    is_causal: bool = False,
     return_weights: bool = False,
 ) -> Output | tuple[Output, Tensor]:
     """Entmax attention, over the pairs of a graph or over all.
 
     >>> out = attention(q, k, v)                                # every pair that the layout lets be seen
     >>> out = attention(q, k, v, Window(11)(q, k))              # only the pairs of a graph
+    >>> out = attention(q, k, v, attn_mask=mask)                # only what a mask shows, as torch's attention takes it
     >>> out, weights = attention(q, k, v, return_weights=True)  # weights: a sparse [batch, heads, n, m] tensor
 
     Any graph that holds the pairs entmax gives weight to gives the full result (Proposition 1 of the paper).
@@ -76,13 +82,19 @@ def attention(
         the fast one on a CPU) or "auto".
     bias: added to the scores after scaling; broadcasts to [batch, heads, n, m].
     dropout: the share of weights dropped at random, as in training.
+    attn_mask, is_causal: what they are to `torch.nn.functional.scaled_dot_product_attention`. A mask broadcasts to
+        [batch, heads, n, m]; true is a pair that may be seen, and numbers are added to the scores, −∞ to hide a pair.
+        They cut down what the graph and the layout leave, and may come together.
     return_weights: also return the weights (without dropout or gradient). A query with no pair gets zeros.
     """
+    layout = causal(layout) if is_causal else layout
     call = checked(q, k, v, None if exact else graph, alpha, layout, scale, bias, dropout)
     if exact:
         if graph is not None:
             _check_graph(graph, call)
         call = replace(call, exact=True, first=None if graph is None else graph.within(layout))
+    if attn_mask is not None:
+        call = masked(call, _checked_mask(attn_mask, call))
     implementation = choose(backend, call)
     out: Tensor = implementation.run(call)
     out = out if out.dtype == q.dtype else out.to(q.dtype)
@@ -145,7 +157,7 @@ def checked(
     if not 0 <= dropout < 1:
         raise InputError("dropout", dropout, "a share from 0 up to, but not including, 1")
     if bias is not None:
-        bias = _checked_bias(bias, (batch, heads, n, m))
+        bias = _broadcasting("bias", bias, (batch, heads, n, m))
     call = Call(
         q, k, v, layout.of(q, k), None, _checked_alpha(alpha, heads), 1 / math.sqrt(d or 1) if scale is None else scale,
         bias, dropout,
@@ -168,16 +180,29 @@ def _checked_alpha(alpha: float | Tensor, heads: int) -> float | Tensor:
     return alpha.reshape(-1).expand(heads)
 
 
-def _checked_bias(bias: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
-    right = bias.ndim <= 4 and all(
-        size in (1, whole) for size, whole in zip(reversed(bias.shape), reversed(shape), strict=False)
+def _checked_mask(mask: Tensor, call: Call) -> Tensor:
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        want = "booleans, true where a pair may be seen, or floating-point numbers to add to the scores"
+        raise InputError("attn_mask", f"a tensor of {mask.dtype}", want)
+    if mask.device != call.q.device:
+        raise InputError("attn_mask", f"a tensor on {mask.device}", f"one on the device of q, {call.q.device}")
+    return _broadcasting("attn_mask", mask, call.grid.shape)
+
+
+def _broadcasting(name: str, given: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+    """A tensor of four dimensions, each of the full size or 1."""
+    right = given.ndim <= 4 and all(
+        size in (1, whole) for size, whole in zip(reversed(given.shape), reversed(shape), strict=False)
     )
     if not right:
-        raise InputError("bias", f"a tensor of shape {tuple(bias.shape)}", f"one that broadcasts to {shape}")
-    return bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
+        raise InputError(name, f"a tensor of shape {tuple(given.shape)}", f"one that broadcasts to {shape}")
+    return given.reshape((1,) * (4 - given.ndim) + given.shape)
 
 
 def _check_graph(graph: Graph, call: Call) -> None:
+    if not isinstance(graph, Graph):
+        want = "a Graph, as finders return it; a mask is attn_mask=..."
+        raise InputError("graph", f"a {type(graph).__name__}", want)
     if graph.grid.shape != call.grid.shape:
         want = f"one for (batch, heads, queries, keys) = {call.grid.shape}"
         raise InputError("graph", f"a graph for {graph.grid.shape}", want)

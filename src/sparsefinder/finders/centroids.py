@@ -10,6 +10,7 @@ from torch.nn.functional import pad
 from .. import compiled
 from ..compiled import capsule
 from ..errors import InputError
+from ..extras import needed
 
 __all__ = ["check_centroids", "cluster", "first_in_common", "highest", "nearest", "ranks"]
 
@@ -30,12 +31,11 @@ def cluster(
     tokens: Float[Tensor, "heads count r"], clusters: int, restarts: int, seed: int = 0
 ) -> Float[Tensor, "heads clusters r"]:
     """K-means in each head: k-means++, the best of some restarts, 300 iterations at most."""
-    from sklearn.cluster import KMeans as Clustering
-
     if not 1 <= clusters <= tokens.shape[1]:
         raise InputError("clusters", clusters, f"a number from 1 to the {tokens.shape[1]} tokens to be clustered")
+    clustering = needed("sklearn.cluster", "hf").KMeans
     fits = [
-        Clustering(clusters, init="k-means++", n_init=restarts, max_iter=300, random_state=seed).fit(head)
+        clustering(clusters, init="k-means++", n_init=restarts, max_iter=300, random_state=seed).fit(head)
         for head in tokens.float().cpu().numpy()
     ]
     return torch.stack([torch.from_numpy(fit.cluster_centers_) for fit in fits]).float().to(tokens.device)

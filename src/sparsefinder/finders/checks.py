@@ -13,8 +13,11 @@ __all__ = ["at_least", "between", "rounded_down", "whole"]
 def whole(least: int, **values: object) -> None:
     """Raise unless all are whole numbers from `least` upwards."""
     for name, value in values.items():
-        right = not value.is_floating_point() if isinstance(value, Tensor) else isinstance(value, int)
-        if not right or not _all(value, least, None):
+        if isinstance(value, Tensor):
+            right = not value.is_floating_point() and _all(value, least, None)
+        else:
+            right = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        if not right:
             raise InputError(name, value, f"a whole number from {least} upwards")
 
 

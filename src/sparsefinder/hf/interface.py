@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.utils.output_capturing import _active_collector
@@ -46,6 +48,8 @@ class Attend:
     decoding: Decoding
     backend: str = "auto"
     finder: Finder | None = None
+    # What is known of how the finder was fitted, to be saved with it.
+    about: Mapping[str, Any] = field(default_factory=dict)
     exact: bool = False
     sinks: list[Callable[[Record], object]] = field(default_factory=list)
 
@@ -53,8 +57,13 @@ class Attend:
     def name(self) -> str:
         return f"{self.kind} layer {self.layer}"
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody but attention itself looks at the queries and keys: a finder, or a recorder."""
+        return self.finder is not None or bool(self.sinks)
+
     def alpha_of(self, module: nn.Module) -> float | Tensor:
-        """One number for all heads, or one for each: fixed, or learned as 1 + σ(a) (Correia et al., 2019)."""
+        """One number for all heads, or one per head: fixed, or learned as 1 + σ(a) (Correia et al., 2019)."""
         if self.alpha is not None:
             return self.alpha
         learned = getattr(module, "entmax_logit", None)
@@ -79,75 +88,140 @@ def entmax_attention(
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Attend with entmax over the pairs that the module's finder predicts, or over all."""
+    attend = _attend_of(module)
+    _check_scores(kwargs)
+    mask, bias = _mask_and_bias(module, attention_mask, position_bias, query, key)
+    if attend.watched:
+        mask, key, value = _with_dropped_keys(mask, key, value)
+    given = _to_the_front(attend, mask, query, key, value, bias)
+    alpha = attend.alpha_of(module)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    _record(attend, given, alpha, scale)
+    arguments: dict[str, Any] = {
+        "graph": _pairs(attend, given), "alpha": alpha, "layout": given.layout, "scale": scale, "bias": given.bias,
+        "dropout": dropout, "backend": attend.backend, "exact": attend.exact and given.allowed is None,
+    }  # fmt: skip
+    if not _weights_wanted(kwargs):
+        return _as_the_model_has_it(attention(given.q, given.k, given.v, **arguments), given.turn), None
+    out, weights = attention(given.q, given.k, given.v, return_weights=True, **arguments)
+    dense = given.turn.back_pairs(weights.to_dense()).to(query.dtype)
+    return _as_the_model_has_it(out, given.turn), dense
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What one call attends with, every sequence moved to the front."""
+
+    q: Float[Tensor, "batch heads n d"]
+    k: Float[Tensor, "batch kv_heads m d"]
+    v: Float[Tensor, "batch kv_heads m e"]
+    bias: Tensor | None
+    layout: Layout
+    # What may be seen of what the layout shows, if that is less.
+    allowed: Graph | None
+    turn: Turn
+
+    @cached_property
+    def every_k(self) -> Float[Tensor, "batch heads m d"]:
+        """The keys of each head, also of heads that share them."""
+        return self.k.repeat_interleave(self.q.shape[1] // self.k.shape[1], 1)
+
+
+def _attend_of(module: nn.Module) -> Attend:
     attend = getattr(module, "sparsefinder", None)
     if not isinstance(attend, Attend):
         raise InputError("model", f"{type(module).__name__} with attn_implementation={NAME!r} alone",
                          "one switched by use_entmax(model, alpha=...) or loaded by load_model(...)")  # fmt: skip
+    return attend
+
+
+def _check_scores(kwargs: Mapping[str, Any]) -> None:
+    """Refuse models that do more to their scores than attention here can."""
     for name in ("softcap", "s_aux"):
         if kwargs.get(name) is not None:
-            raise InputError(
-                "model", f"attention with {name}", "one whose scores are plain products, plus a bias at most"
-            )
+            want = "one whose scores are plain products, plus a bias at most"
+            raise InputError("model", f"attention with {name}", want)
+
+
+def _mask_and_bias(
+    module: nn.Module, given: Mask | Tensor | None, bias: Tensor | None, query: Tensor, key: Tensor
+) -> tuple[Mask, Tensor | None]:
+    """The mask as ours, whatever the model hands over, and what is added to scores."""
+    if isinstance(given, Mask):
+        return given, bias
     n, m = query.shape[2], key.shape[2]
-    bias = position_bias
-    if isinstance(attention_mask, Tensor):
-        attention_mask, bias = from_tensor(attention_mask, bias, m - n)
-    elif attention_mask is None:
-        attention_mask = Mask(getattr(module, "is_causal", False) and n > 1, m - n, None)
-    if attention_mask.dropped is not None and (attend.finder is not None or attend.sinks):
-        # Finders count positions from the first token, also where a sliding window has dropped it from the cache.
-        front = (0, 0, attention_mask.dropped.shape[1], 0)
-        key, value = nn.functional.pad(key, front), nn.functional.pad(value, front)
-        attention_mask, m = attention_mask.unrolled(), key.shape[2]
-    own = attend.kind != "cross"
-    turn = Turn.of(attention_mask, n, m, own)
+    if given is not None:
+        return from_tensor(given, bias, m - n)
+    return Mask(getattr(module, "is_causal", False) and n > 1, m - n, None), bias
+
+
+def _with_dropped_keys(mask: Mask, key: Tensor, value: Tensor) -> tuple[Mask, Tensor, Tensor]:
+    """Count positions from the first token, as finders do, also where a sliding window dropped it from the cache."""
+    if mask.dropped is None:
+        return mask, key, value
+    front = (0, 0, mask.dropped.shape[1], 0)
+    return mask.unrolled(), nn.functional.pad(key, front), nn.functional.pad(value, front)
+
+
+def _to_the_front(attend: Attend, mask: Mask, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> _Given:
+    """Move sequences that are padded on the left to the front, and say how they lie there."""
+    n, own = query.shape[2], attend.kind != "cross"
+    turn = Turn.of(mask, n, key.shape[2], own)
     q, k, v = turn.queries(query), turn.keys(key), turn.keys(value)
-    bias = None if bias is None else turn.pairs(bias)
-    layout = attention_mask.layout(n, own)
+    layout = _placed(attend, mask, mask.layout(n, own))
+    allowed = mask.restriction(layout.of(q, k), turn)
+    return _Given(q, k, v, None if bias is None else turn.pairs(bias), layout, allowed, turn)
+
+
+def _placed(attend: Attend, mask: Mask, layout: Layout) -> Layout:
+    """Let cross-attention know from the decoder's self-attention, which comes before it, where the queries stand."""
     if attend.kind == "decoder":
         attend.decoding.offset = layout.query_offset
         # Only cross-attention's keys are moved to the front, so its queries are known where they stand there already.
-        attend.decoding.query_lengths = layout.query_lengths if attention_mask.starts is None else None
+        attend.decoding.query_lengths = layout.query_lengths if mask.starts is None else None
     elif attend.kind == "cross":
-        layout = replace(layout, query_offset=attend.decoding.offset, query_lengths=attend.decoding.query_lengths)
-    allowed = attention_mask.restriction(layout.of(q, k), turn)
-    alpha = attend.alpha_of(module)
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if attend.sinks or attend.finder is not None:
-        every_k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+        return replace(layout, query_offset=attend.decoding.offset, query_lengths=attend.decoding.query_lengths)
+    return layout
+
+
+def _record(attend: Attend, given: _Given, alpha: float | Tensor, scale: float) -> None:
+    """Hand the queries and keys to everybody who records."""
+    if not attend.sinks:
+        return
+    fixed = alpha.detach() if isinstance(alpha, Tensor) else alpha
+    bias = None if given.bias is None else given.bias.detach()
+    q, k = given.q.detach(), given.every_k.detach()
     for sink in attend.sinks:
-        fixed = alpha.detach() if isinstance(alpha, Tensor) else alpha
-        shift = None if bias is None else bias.detach()
-        sink(Record(attend.kind, attend.layer, q.detach(), every_k.detach(), layout, scale, fixed, shift, allowed))
-    graph = None if attend.finder is None else _predict(attend, q, every_k, layout)
-    if allowed is not None:
-        graph = allowed if graph is None or attend.exact else graph & allowed
-    arguments: dict[str, Any] = {
-        "alpha": alpha, "layout": layout, "scale": scale, "bias": bias, "dropout": dropout, "backend": attend.backend,
-        "exact": attend.exact and allowed is None,
-    }  # fmt: skip
-    if not _weights_wanted(kwargs):
-        out = attention(q, k, v, graph, **arguments)
-        return turn.back(out).transpose(1, 2).contiguous(), None
-    out, weights = attention(q, k, v, graph, return_weights=True, **arguments)
-    dense = turn.back_pairs(weights.to_dense()).to(query.dtype)
-    return turn.back(out).transpose(1, 2).contiguous(), dense
+        sink(Record(attend.kind, attend.layer, q, k, given.layout, scale, fixed, bias, given.allowed))
 
 
-def _weights_wanted(kwargs: dict[str, Any]) -> bool:
+def _pairs(attend: Attend, given: _Given) -> Graph | None:
+    """The pairs to compute: those predicted and allowed; None for all that the layout shows."""
+    graph = None if attend.finder is None else _predicted(attend, attend.finder, given)
+    if given.allowed is None:
+        return graph
+    return given.allowed if graph is None or attend.exact else graph & given.allowed
+
+
+def _predicted(attend: Attend, finder: Finder, given: _Given) -> Graph:
+    layout, k = given.layout, given.every_k
+    try:
+        graph = finder(given.q, k, layout)
+    except InputError as error:
+        raise error.of(attend.name) from None
+    wanted = layout.of(given.q, k).shape
+    if graph.grid.shape != wanted:
+        got = f"{finder}, which returned a graph for {graph.grid.shape}"
+        raise InputError(f"finder of {attend.name}", got, f"a graph for (batch, heads, queries, keys) = {wanted}")
+    return graph
+
+
+def _as_the_model_has_it(out: Tensor, turn: Turn) -> Tensor:
+    """Sequences where they were, and heads after positions."""
+    return turn.back(out).transpose(1, 2).contiguous()
+
+
+def _weights_wanted(kwargs: Mapping[str, Any]) -> bool:
     """Whether the caller asked for `output_attentions`. Some models pass the word on, others set up a collector."""
     collected = _active_collector.get() or {}
     return bool(kwargs.get("output_attentions")) or any(key.endswith("attentions") for key in collected)
-
-
-def _predict(attend: Attend, q: Tensor, k: Tensor, layout: Layout) -> Graph:
-    assert attend.finder is not None
-    try:
-        graph = attend.finder(q, k, layout)
-    except InputError as error:
-        raise error.of(attend.name) from None
-    wanted = layout.of(q, k).shape
-    if graph.grid.shape != wanted:
-        got = f"{attend.finder}, which returned a graph for {graph.grid.shape}"
-        raise InputError(f"finder of {attend.name}", got, f"a graph for (batch, heads, queries, keys) = {wanted}")
-    return graph

@@ -1,6 +1,6 @@
 """The mask of a Hugging Face model: which pairs its layers may see.
 
-Transformers asks `entmax_mask` once a forward pass and hands its answer to the attention function of every layer. The
+Transformers asks `entmax_mask` once per forward pass and hands its answer to the attention function of every layer. The
 answer is a `Mask`: a few numbers where the pairs to be seen follow a layout, a matrix only where they don't.
 """
 

@@ -3,18 +3,12 @@
 >>> model = load_model("bert-base-uncased", alpha=1.5)
 >>> with predicting(model, Window(51) | GlobalTokens(1)):
 ...     model(**inputs)
-
-Every attention layer of a model is a site: its kind ("encoder", "decoder" for self-attention under a causal mask,
-"cross") and its number among the layers of that kind.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import torch
@@ -23,10 +17,12 @@ from transformers import PreTrainedModel
 
 from ..errors import InputError
 from ..finders import Finder
+from ..fitted import Sparsefinder
 from ..traces.record import Record
-from .interface import KINDS, NAME, Attend, Decoding, register
+from .interface import KINDS, NAME, Attend, register
+from .sites import chosen_sites, find_sites, sites
 
-__all__ = ["predicting", "record", "sites", "use_entmax"]
+__all__ = ["alpha_of", "finders_for", "finders_of", "predicting", "record", "sites", "use_entmax", "use_finders"]
 
 Alpha = float | Mapping[str, Any]
 Finders = Finder | Mapping[Any, Finder] | Callable[[str, int], Finder | None]
@@ -39,12 +35,12 @@ def use_entmax(
 
     >>> use_entmax(model)                                             # 1.5 everywhere
     >>> use_entmax(model, {"encoder": 1.5, "cross": [1.3, 1.4, 1.5]})  # by kind and layer; a list of lists: by head
-    >>> use_entmax(model, learn=True)                                 # one learned α in (1, 2) for each head
+    >>> use_entmax(model, learn=True)                                 # one learned α in (1, 2) per head
 
     The α is kept in `model.config.entmax`, so that a checkpoint says what it was trained with.
     """
     register()
-    found = _find_sites(model)
+    found = find_sites(model)
     values = {name: _alpha_of(alpha, attend) for name, (_, attend) in found.items()}
     model.set_attn_implementation(NAME)
     for name, (module, attend) in found.items():
@@ -58,17 +54,44 @@ def use_entmax(
     return model
 
 
-def sites(model: PreTrainedModel) -> dict[str, Attend]:
-    """The attention layers of a model that was switched to entmax, by the name of their module."""
-    found = {
-        name: module.sparsefinder
-        for name, module in model.named_modules()
-        if isinstance(getattr(module, "sparsefinder", None), Attend)
-    }
-    if not found:
-        want = "one switched by use_entmax(model, alpha=...) or loaded by load_model(...)"
-        raise InputError("model", f"{type(model).__name__} with softmax attention", want)
-    return found
+def use_finders(
+    model: PreTrainedModel,
+    finders: Finders | None,
+    *,
+    kinds: Sequence[str] | None = None,
+    layers: Sequence[int] | None = None,
+    exact: bool = False,
+    backend: str | None = None,
+) -> PreTrainedModel:
+    """From now on, attention looks only at the pairs that the finders predict. Changes the model and returns it.
+
+    >>> use_finders(model, Window(51) | GlobalTokens(1))  # for good: serving code, say
+    >>> use_finders(model, None)                          # and off again
+
+    finders: one for every site; a mapping from a kind, or from (kind, layer), to a finder; or a function of kind and
+    layer that returns a finder, or None to have none at a site.
+    kinds, layers: which sites; all of them if None. Others stay as they are.
+    exact: use predictions only as the order of work, and compute the full result.
+    """
+    chosen = chosen_sites(model, kinds, layers)
+    assigned = finders_for(chosen, finders)
+    about = finders.about if isinstance(finders, Sparsefinder) else {}
+    for attend in chosen:
+        attend.finder, attend.about, attend.exact = assigned.get((attend.kind, attend.layer)), about, exact
+        attend.backend = attend.backend if backend is None else backend
+    return model
+
+
+def finders_of(model: PreTrainedModel) -> Sparsefinder:
+    """The finders that are switched on in a model, by kind and layer.
+
+    >>> finders_of(load_model("me/bert-with-finders"))
+    """
+    on = {(attend.kind, attend.layer): attend for attend in sites(model).values() if attend.finder is not None}
+    abouts = [attend.about for attend in on.values()]
+    # What is known holds for finders that were fitted together, not for a mixture.
+    about = abouts[0] if abouts and all(each is abouts[0] for each in abouts) else {}
+    return Sparsefinder({site: attend.finder for site, attend in on.items() if attend.finder is not None}, about)
 
 
 @contextmanager
@@ -86,24 +109,15 @@ def predicting(
     >>> with predicting(model, Window(11), kinds=["decoder"], layers=[0, 1]):
     ...     model.generate(**inputs)
 
-    finders: one for every site; a mapping from a kind, or from (kind, layer), to a finder; or a function of kind and
-    layer that returns a finder, or None to leave a site alone.
-    kinds, layers: which sites; all of them if None.
-    exact: use predictions only as the order of work, and compute the full result.
+    The arguments are those of `use_finders`, and what was used before is used again afterwards.
     """
-    chosen = _choose(model, kinds, layers)
-    assigned = {id(attend): _finder_for(finders, attend) for attend in chosen}
-    if isinstance(finders, Mapping):
-        _check_keys(finders, chosen)
-    before = [(attend, attend.finder, attend.exact, attend.backend) for attend in chosen]
+    every = sites(model).values()
+    before = [(attend, attend.finder, attend.about, attend.exact, attend.backend) for attend in every]
     try:
-        for attend in chosen:
-            attend.finder, attend.exact = assigned[id(attend)], exact
-            attend.backend = attend.backend if backend is None else backend
-        yield model
+        yield use_finders(model, finders, kinds=kinds, layers=layers, exact=exact, backend=backend)
     finally:
-        for attend, finder, was_exact, was_backend in before:
-            attend.finder, attend.exact, attend.backend = finder, was_exact, was_backend
+        for attend, finder, about, was_exact, was_backend in before:
+            attend.finder, attend.about, attend.exact, attend.backend = finder, about, was_exact, was_backend
 
 
 @contextmanager
@@ -124,7 +138,7 @@ def record(
     """
     records: list[Record] = []
     take = records.append if sink is None else sink
-    chosen = _choose(model, kinds, layers)
+    chosen = chosen_sites(model, kinds, layers)
     for attend in chosen:
         attend.sinks.append(take)
     try:
@@ -134,49 +148,8 @@ def record(
             attend.sinks.remove(take)
 
 
-def _find_sites(model: PreTrainedModel) -> dict[str, tuple[nn.Module, Attend]]:
-    """Every attention module, with its kind and its number among those of its kind."""
-    found: dict[str, tuple[nn.Module, Attend]] = {}
-    counts, decoding = dict.fromkeys(KINDS, 0), Decoding()
-    for name, module in model.named_modules():
-        if not _uses_interface(type(module).forward):
-            continue
-        kind = _kind(name, module)
-        found[name] = module, Attend(kind, counts[kind], _heads(name, module), None, decoding)
-        counts[kind] += 1
-    if not found or not model._can_set_attn_implementation():
-        got = f"{type(model).__name__}, whose attention does not go through transformers' AttentionInterface"
-        raise InputError("model", got, "one that does: BERT, RoBERTa, ModernBERT, Marian, BART, T5, GPT-2, Llama, …")
-    return found
-
-
-@cache
-def _uses_interface(forward: Callable[..., Any]) -> bool:
-    try:
-        return "ALL_ATTENTION_FUNCTIONS" in inspect.getsource(forward)
-    except (OSError, TypeError):
-        return False
-
-
-def _kind(name: str, module: nn.Module) -> str:
-    # Marian and BART use one class for all three and T5 for two, so the place in the model has to tell.
-    where = f"{name.rpartition('.')[2]} {name.rpartition('.')[0].rpartition('.')[2]} {type(module).__name__}"
-    if getattr(module, "is_cross_attention", False) or re.search("cross|encoder_attn|encdec", where, re.IGNORECASE):
-        return "cross"
-    return "decoder" if getattr(module, "is_causal", False) else "encoder"
-
-
-def _heads(name: str, module: nn.Module) -> int:
-    for owner in (module, getattr(module, "config", None)):
-        for attribute in ("num_heads", "num_attention_heads", "n_heads"):
-            heads = getattr(owner, attribute, None)
-            if isinstance(heads, int):
-                return heads
-    raise InputError("model", f"{type(module).__name__} at {name}", "an attention module that says its number of heads")
-
-
 def _alpha_of(alpha: Alpha, attend: Attend) -> float | list[float]:
-    """The α of one site: one number, or one for each head."""
+    """The α of one site: one number, or one per head."""
     given: Any = alpha
     if isinstance(given, Mapping):
         unknown = sorted(set(given) - set(KINDS))
@@ -224,21 +197,14 @@ def alpha_of(model: PreTrainedModel) -> float | dict[str, list[Any]]:
     return every[0] if isinstance(every[0], float) and all(alpha == every[0] for alpha in every) else values
 
 
-def _choose(model: PreTrainedModel, kinds: Sequence[str] | None, layers: Sequence[int] | None) -> list[Attend]:
-    every = list(sites(model).values())
-    present = sorted({attend.kind for attend in every})
-    for kind in kinds or ():
-        if kind not in present:
-            raise InputError("kinds", kind, f"kinds of attention that this model has: {', '.join(present)}")
-    most = max(attend.layer for attend in every)
-    for layer in layers or ():
-        if not 0 <= layer <= most:
-            raise InputError("layers", layer, f"layers from 0 to {most}")
-    return [
-        attend
-        for attend in every
-        if (kinds is None or attend.kind in kinds) and (layers is None or attend.layer in layers)
-    ]
+def finders_for(chosen: Sequence[Attend], finders: Finders | None) -> dict[tuple[str, int], Finder]:
+    """The finder of each site that gets one."""
+    if finders is None:
+        return {}
+    if isinstance(finders, Mapping):
+        _check_keys(finders, chosen)
+    found = {(attend.kind, attend.layer): _finder_for(finders, attend) for attend in chosen}
+    return {site: finder for site, finder in found.items() if finder is not None}
 
 
 def _finder_for(finders: Finders, attend: Attend) -> Finder | None:
@@ -252,7 +218,7 @@ def _finder_for(finders: Finders, attend: Attend) -> Finder | None:
     raise InputError("finders", f"a {type(finders).__name__}", want)
 
 
-def _check_keys(finders: Mapping[Any, Finder], chosen: list[Attend]) -> None:
+def _check_keys(finders: Mapping[Any, Finder], chosen: Sequence[Attend]) -> None:
     known = {attend.kind for attend in chosen} | {(attend.kind, attend.layer) for attend in chosen}
     unknown = [key for key in finders if key not in known]
     if unknown:

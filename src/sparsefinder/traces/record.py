@@ -31,6 +31,11 @@ class Record:
     bias: Float[Tensor, "..."] | None
     allowed: Graph | None
 
+    def __repr__(self) -> str:
+        batch, heads, n, d = self.q.shape
+        sizes = f"{batch} sequences, {heads} heads of {d} dimensions, {n} queries, {self.k.shape[2]} keys"
+        return f"Record({self.kind} layer {self.layer}: {sizes}{', causal' if self.layout.causal else ''})"
+
     @cached_property
     def gold(self) -> Graph:
         """The pairs that the layer really gives weight to."""

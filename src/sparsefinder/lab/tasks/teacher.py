@@ -40,7 +40,8 @@ def from_checkpoint(name: str, alpha: float, auto: Any, **changes: Any) -> PreTr
         raise InputError("checkpoint", f"{name}, a {config.model_type}", f"one that {auto.__name__} knows")
     changes = {key: value for key, value in changes.items() if hasattr(config, key)}
     kind = auto._model_mapping[type(config)]
-    return load_model(name, alpha=alpha, model_class=kind, dtype=torch.float32, **changes)
+    # A teacher attends to all pairs, also where finders were saved with it.
+    return load_model(name, alpha=alpha, model_class=kind, finders=False, dtype=torch.float32, **changes)
 
 
 def from_config(

@@ -58,7 +58,7 @@ class TranslationTask:
         write_teacher(teacher, model, tokenizer, lambda: self.evaluate(model, folder))
 
     def load(self, teacher: Path) -> PreTrainedModel:
-        return load_model(teacher).eval()
+        return load_model(teacher, finders=False).eval()
 
     def sequences(self, teacher: Path, count: int, longer_than: int = 0) -> list[Inputs]:
         examples = self._train_examples(teacher)
