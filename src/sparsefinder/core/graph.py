@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..errors import InputError
+from . import ratios
 from .layout import Grid, Layout
 from .pieces import Band, Blocks, Buckets, Columns, Index, Piece, Rows, Truth
 
@@ -185,16 +186,13 @@ class Graph:
         """How many pairs each head has, |G| in the paper."""
         return self.degrees().sum(-1)
 
-    def sparsity(self, layout: Layout | None = None) -> Float[Tensor, "batch heads"]:
-        """1 − |G| / (pairs that can be seen), Eq. 5 with its footnote; nothing to see is a sparsity of 1."""
-        grid = self.grid if layout is None else Grid(*self.grid.shape, layout, self.grid.device)
-        possible = grid.degrees().sum(-1, keepdim=True)
-        return 1 - self.count() / possible.clamp(min=1)
+    def sparsity(self) -> Float[Tensor, "batch heads"]:
+        """1 − |G| / (pairs that can be seen), Eq. 5 with its footnote; NaN where there is nothing to see."""
+        return ratios.sparsity(self.count(), self.grid.degrees().sum(-1, keepdim=True))
 
     def recall(self, gold: Graph) -> Float[Tensor, "batch heads"]:
-        """The share of gold pairs that this graph has, Eq. 4; 1 where there is no gold pair."""
-        wanted = gold.count()
-        return torch.where(wanted > 0, (gold & self).count() / wanted.clamp(min=1), 1.0)
+        """The share of gold pairs that this graph has, Eq. 4; NaN where there is no gold pair."""
+        return ratios.recall((gold & self).count(), gold.count())
 
     def pairs(self) -> Blocks:
         """All pairs listed one by one, as a single piece."""

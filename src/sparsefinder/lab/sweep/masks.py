@@ -146,7 +146,8 @@ def _unite(out: Tile, more: Array) -> None:
 
 def _by_head(table: Array, grid: Grid) -> Array:
     """A table with an entry for every head of every sequence, numbered through."""
-    return np.broadcast_to(table, (grid.batch, grid.heads, *table.shape[2:])).reshape(-1, *table.shape[2:])
+    size = table.shape[2:]
+    return np.broadcast_to(table, (grid.batch, grid.heads, *size)).reshape(grid.batch * grid.heads, *size)
 
 
 def _buckets(piece: Buckets, grid: Grid) -> Paint:
