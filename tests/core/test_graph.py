@@ -11,7 +11,7 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from sparsefinder import Graph, InputError, Layout, attention, entmax, gold_graph
 from sparsefinder.core.layout import Grid
-from sparsefinder.core.pieces import Band, Blocks, Buckets, Columns, Piece, Rows
+from sparsefinder.core.pieces import Band, Blocks, Buckets, Columns, Pairs, Piece, Rows
 
 from ..cases import GRAPHS, LAYOUTS, B, D, H, M, N, Recipe, build, grids, inputs, recipes
 
@@ -42,6 +42,9 @@ def has_by_hand(piece: Piece, grid: Grid, b: int, h: int, i: int, j: int) -> boo
     if isinstance(piece, Buckets):
         mine = set(piece.queries.expand(grid.batch, grid.heads, -1, -1)[b, h, i].tolist()) - {-1}
         return bool(mine & set(piece.keys.expand(grid.batch, grid.heads, -1, -1)[b, h, j].tolist()))
+    if isinstance(piece, Pairs):
+        row = ((b if piece.batch > 1 else 0) * piece.heads + (h if piece.heads > 1 else 0)) * grid.n + i
+        return j in piece.keys[piece.offsets[row] : piece.offsets[row + 1]].tolist()
     if isinstance(piece, Blocks):
         head = (b if piece.batch > 1 else 0) * piece.heads + (h if piece.heads > 1 else 0)
         row = head * -(-grid.n // piece.query_size) + i // piece.query_size
@@ -151,6 +154,36 @@ def test_explicit_pairs_in_any_order_and_repeated() -> None:
     graph = Graph.of_pairs(b, h, i, j, grid)
     assert graph.count().sum() == 2
     assert graph.dense()[b, h, i, j].all()
+
+
+@given(recipes(), grids())
+def test_pairs_are_listed_in_order_each_once(recipe: Recipe, grid: Grid) -> None:
+    graph = build(recipe, grid)
+    pairs = graph.pairs()
+    assert (pairs.batch, pairs.heads, pairs.n) == grid.shape[:3]
+    b, h, i = grid.unravel(pairs.rows)
+    assert torch.equal(torch.stack([b, h, i, pairs.keys], -1), graph.dense().nonzero())
+    # A list of what may be seen is what it is: nothing is listed again.
+    assert Graph(grid, (pairs,)).pairs() is pairs
+
+
+def test_pairs_that_may_not_be_seen_or_stand_for_several_heads_are_listed_anew() -> None:
+    """The piece itself would say more than the graph has, or less."""
+    ones = torch.ones(1, 1, N, M, dtype=torch.bool)
+    for name, chosen in (("plain", ones), ("causal", ones.expand(B, H, N, M))):
+        graph = Graph.of_dense(chosen, make_grid(name))
+        assert graph.pairs() is not graph.pieces[0]
+        assert torch.equal(Graph(graph.grid, (graph.pairs(),)).dense(), Graph.full(graph.grid).dense())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_gold_graph_is_its_pairs(layout: str) -> None:
+    for dtype in (torch.float32, torch.float64):
+        q, k, _ = (x.to(dtype) for x in inputs())
+        gold = gold_graph(q, k, layout=LAYOUTS[layout])
+        (piece,) = gold.pieces
+        assert isinstance(piece, Pairs)
+        assert gold.pairs() is piece
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ __all__ = ["Grid", "Layout"]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How queries and keys lie in their sequences. Padding is at the end; the models module turns other batches round.
+    """How queries and keys lie in their sequences. Padding is at the end.
 
     >>> Layout(causal=True, query_offset=9)  # decoding: the one query stands at position 9
 
@@ -74,6 +74,11 @@ class Grid:
     @property
     def shape(self) -> tuple[int, int, int, int]:
         return self.batch, self.heads, self.n, self.m
+
+    def unravel(self, rows: Int[Tensor, "..."]) -> tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."]]:
+        """Sequence, head and query of rows, which are numbered in that order."""
+        head, i = rows // max(self.n, 1), rows % max(self.n, 1)
+        return head // max(self.heads, 1), head % max(self.heads, 1), i
 
     def position(self, b: Int[Tensor, "..."], i: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
         """Where query `i` of sequence `b` stands among the keys."""

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ...core.graph import Graph
 from ...core.layout import Grid
-from ...core.pieces import Blocks, Buckets, Columns, Piece, Rows
+from ...core.pieces import Blocks, Buckets, Columns, Pairs, Piece, Rows
 from ...finders import Distance, Finder, Oracle
 from ...finders.base import projected
 from ...learning.sample import Sample
@@ -136,6 +136,8 @@ def _paint_of(piece: Piece, grid: Grid) -> Paint:
         queries = _by_head(piece.queries.numpy(), grid)
         return lambda heads, rows, out: _unite(out, queries[heads, rows, None])
     if isinstance(piece, Blocks) and piece.query_size == piece.key_size == 1:
+        return _pairs(piece.pairs, grid)
+    if isinstance(piece, Pairs):
         return _pairs(piece, grid)
     return _any_piece(piece, grid)
 
@@ -175,13 +177,13 @@ def _words(table: Tensor, first: int, kind: Any) -> Array:
     return np.bitwise_or.reduce(bits, -1).astype(kind)
 
 
-def _pairs(piece: Blocks, grid: Grid) -> Paint:
-    offsets, keys, owner = piece.offsets.numpy(), piece.blocks.numpy(), piece.rows.numpy()
+def _pairs(piece: Pairs, grid: Grid) -> Paint:
+    offsets, keys, owner = piece.offsets.numpy(), piece.keys.numpy(), piece.rows.numpy()
 
     def paint(heads: slice, rows: slice, out: Tile) -> None:
         for place, number in enumerate(range(heads.start, heads.stop)):
             head = number // grid.heads * (piece.batch > 1) * piece.heads + number % grid.heads * (piece.heads > 1)
-            first = head * piece.query_blocks + rows.start
+            first = head * piece.n + rows.start
             low, high = offsets[first], offsets[first + rows.stop - rows.start]
             out[place, owner[low:high] - first, keys[low:high]] = True
 
