@@ -212,6 +212,54 @@ def test_within_a_stricter_layout() -> None:
     assert torch.equal(causal.dense(), graph.dense() & Graph.full(make_grid("causal")).dense())
 
 
+def test_a_graph_says_what_it_is_in_a_line() -> None:
+    ragged = Layout(True, torch.tensor([M, 3]), query_offset=2)
+    grid = Grid(B, H, N, M, ragged, torch.device("cpu"))
+    first = torch.zeros(1, 1, M, dtype=torch.bool)
+    first[..., 0] = True
+    some = torch.zeros(1, H, N, dtype=torch.bool)
+    some[0, 0, :3] = True
+    blocks = torch.ones(1, 1, 3, 3, dtype=torch.bool)
+    slots = torch.zeros(1, 1, N, 1, dtype=torch.long), torch.full((1, 1, M, 1), 15)
+    graph = Graph.band(-5, 0, grid) | Graph.columns(first, grid) | Graph.rows(some, grid)
+    graph = graph | Graph.blocks(blocks, 8, grid) | Graph.buckets(*slots, grid)
+    wanted = "band −5…0 | 1 column | up to 3 rows | 9 blocks of 8 × 8 | 16 buckets"
+    assert repr(graph) == f"Graph(2 × 4 heads, 17 × 19, causal, ragged, queries from 2: {wanted})"
+    plain = make_grid()
+    assert repr(Graph.full(plain)) == "Graph(2 × 4 heads, 17 × 19: everything)"
+    assert repr(Graph(plain)) == "Graph(2 × 4 heads, 17 × 19: nothing)"
+    dense = torch.ones(B, H, N, M, dtype=torch.bool)
+    assert repr(Graph.of_dense(dense, plain)) == "Graph(2 × 4 heads, 17 × 19: 2,584 pairs)"
+    both = Graph.band(None, -1, plain) & (Graph.band(3, None, plain) | Graph.full(plain))
+    assert repr(both) == "Graph(2 × 4 heads, 17 × 19: band …−1 & (band 3… | everything))"
+
+
+def test_layouts_and_grids_say_what_they_are_in_a_few_words() -> None:
+    assert repr(Layout()) == "Layout()"
+    assert repr(LAYOUTS["causal padded"]) == "Layout(causal, ragged, queries from 2)"
+    assert repr(LAYOUTS["decoding"]) == "Layout(causal, queries from −3…2)"
+    assert repr(make_grid("padded")) == "Grid(2 × 4 heads, 17 × 19, ragged)"
+
+
+@given(recipes(), grids())
+def test_no_tensor_is_printed(recipe: Recipe, grid: Grid) -> None:
+    for shown in (repr(build(recipe, grid)), repr(grid), repr(grid.layout)):
+        assert "tensor" not in shown
+        assert "\n" not in shown
+
+
+class _Elsewhere(Pairs):
+    """A piece that has no words for itself."""
+
+    __str__ = object.__str__
+
+
+def test_a_piece_without_words_goes_by_its_class() -> None:
+    grid = make_grid()
+    piece = _Elsewhere(torch.zeros(2, dtype=torch.long), torch.zeros(0, dtype=torch.long), 1, 1, M)
+    assert repr(Graph(grid, (piece, Band(0, 1)))).endswith(": _Elsewhere | band 0…1)")
+
+
 def test_errors() -> None:
     grid = make_grid()
     with pytest.raises(InputError, match="graphs of |"):

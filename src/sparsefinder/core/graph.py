@@ -15,7 +15,7 @@ from ..errors import InputError
 from . import listing, ratios
 from .flex import block_mask
 from .layout import Grid, Layout
-from .pieces import Band, Blocks, Buckets, Columns, Index, Pairs, Piece, Rows, Truth
+from .pieces import Band, Blocks, Buckets, Columns, Index, Pairs, Piece, Rows, Truth, words
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -34,11 +34,15 @@ class Graph:
 
     >>> grid = Layout(causal=True).of(q, k)
     >>> graph = Graph.band(-5, 0, grid) | Graph.columns(first_token, grid)
+    Graph(2 × 12 heads, 512 × 512, causal: band −5…0 | 1 column)
     >>> graph.sparsity()
     """
 
     grid: Grid
     pieces: tuple[Piece, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Graph({self.grid.words}: {words(self.pieces)})"
 
     @classmethod
     def full(cls, grid: Grid) -> Graph:
@@ -125,15 +129,7 @@ class Graph:
         keys: Int[Tensor, "count width"],
     ) -> Bool[Tensor, "count #group width"]:
         """Which of the keys that `lists` gave for a group of queries each of them really has."""
-        if i.shape[1] == 1:
-            return (keys >= 0)[:, None]
-        b, h, i, keys = b[:, None, None], h[:, None, None], i[:, :, None], keys[:, None]
-        inside = keys.clamp(min=0)
-        found = torch.zeros_like(inside, dtype=torch.bool)
-        for piece in self.pieces:
-            # Where all queries of the group have the same keys, asking the first of them is enough.
-            found = found | piece.contains(self.grid, b, h, i[:, :1] if piece.uniform else i, inside)
-        return found & self.grid.visible(b, i, keys)
+        return listing.among(self.grid, self.pieces, b, h, i, keys)
 
     def mask(self, queries: slice) -> Bool[Tensor, "batch heads count m"]:
         """The pairs of some queries as a matrix: for work in chunks."""
@@ -250,6 +246,9 @@ class _Within:
         return self.piece.group
 
     uniform = False
+
+    def __str__(self) -> str:
+        return f"{words([self.piece])} & ({words(self.graph.pieces)})"
 
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
         return self.piece.contains(grid, b, h, i, j) & self.graph.contains(b, h, i, j)

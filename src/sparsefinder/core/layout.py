@@ -15,7 +15,7 @@ __all__ = ["Grid", "Layout"]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How queries and keys lie in their sequences. Padding is at the end.
+    """How queries and keys lie in their sequences. Padding is at the end; `hf.masking` turns other batches round.
 
     >>> Layout(causal=True, query_offset=9)  # decoding: the one query stands at position 9
 
@@ -29,6 +29,22 @@ class Layout:
     key_lengths: Int[Tensor, " batch"] | None = None
     query_offset: int | Int[Tensor, " batch"] = 0
     query_lengths: Int[Tensor, " batch"] | None = None
+
+    def __repr__(self) -> str:
+        return f"Layout({', '.join(self.words)})"
+
+    @property
+    def words(self) -> list[str]:
+        """What is not as in plain attention: causal, ragged, queries from 9."""
+        found = ["causal"] if self.causal else []
+        if self.key_lengths is not None or self.query_lengths is not None:
+            found.append("ragged")
+        offset = self.query_offset
+        if isinstance(offset, Tensor) and len(offset):
+            found.append("queries from {}…{}".format(*offset.aminmax()).replace("-", "−"))
+        elif not isinstance(offset, Tensor) and offset:
+            found.append(f"queries from {offset}".replace("-", "−"))
+        return found
 
     def of(self, q: Float[Tensor, "batch heads n _"], k: Float[Tensor, "batch _ m _"]) -> Grid:
         """The grid of these queries and keys."""
@@ -70,6 +86,14 @@ class Grid:
             None if layout.query_lengths is None else layout.query_lengths.to(self.device),
         )
         object.__setattr__(self, "layout", moved)
+
+    def __repr__(self) -> str:
+        return f"Grid({self.words})"
+
+    @property
+    def words(self) -> str:
+        """Sizes and layout: 2 × 12 heads, 512 × 512, causal."""
+        return ", ".join([f"{self.batch} × {self.heads} heads", f"{self.n} × {self.m}", *self.layout.words])
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

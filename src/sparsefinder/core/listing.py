@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from .layout import Grid
 from .pieces import Piece
 
-__all__ = ["bounds", "firsts", "lists"]
+__all__ = ["among", "bounds", "firsts", "lists"]
 
 
 def lists(
@@ -26,6 +26,26 @@ def lists(
         stop = start + max(1, budget // max(1, int(longest[start])))
         yield rows[start:stop], _listed(grid, pieces, rows[start:stop], group)
         start = stop
+
+
+def among(
+    grid: Grid,
+    pieces: Sequence[Piece],
+    b: Int[Tensor, " count"],
+    h: Int[Tensor, " count"],
+    i: Int[Tensor, "count group"],
+    keys: Int[Tensor, "count width"],
+) -> Bool[Tensor, "count #group width"]:
+    """Which of the keys that `lists` gave for a group of queries each of them really has."""
+    if i.shape[1] == 1:
+        return (keys >= 0)[:, None]
+    b, h, i, keys = b[:, None, None], h[:, None, None], i[:, :, None], keys[:, None]
+    inside = keys.clamp(min=0)
+    found = torch.zeros_like(inside, dtype=torch.bool)
+    for piece in pieces:
+        # Where all queries of the group have the same keys, asking the first of them is enough.
+        found = found | piece.contains(grid, b, h, i[:, :1] if piece.uniform else i, inside)
+    return found & grid.visible(b, i, keys)
 
 
 def firsts(grid: Grid, group: int) -> Int[Tensor, " count"]:

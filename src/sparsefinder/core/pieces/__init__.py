@@ -5,9 +5,9 @@ visibility: that is the graph's. Its tensors may have size 1 for batch or head, 
 stands for nothing. As a string, a piece is a few words.
 """
 
-from .base import Index, Piece, Truth
+from .base import Index, Piece, Truth, words
 from .buckets import Buckets
 from .lists import Blocks, Pairs
 from .patterns import Band, Columns, Rows
 
-__all__ = ["Band", "Blocks", "Buckets", "Columns", "Index", "Pairs", "Piece", "Rows", "Truth"]
+__all__ = ["Band", "Blocks", "Buckets", "Columns", "Index", "Pairs", "Piece", "Rows", "Truth", "words"]

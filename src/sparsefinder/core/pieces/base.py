@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from ..layout import Grid
 
-__all__ = ["ByIndex", "Index", "Piece", "Truth", "most", "pick", "ramp"]
+__all__ = ["ByIndex", "Index", "Piece", "Truth", "most", "pick", "ramp", "words"]
 
 Index = Int[Tensor, "..."]
 Truth = Bool[Tensor, "..."]
@@ -68,3 +69,9 @@ def ramp(width: int, like: Tensor) -> Int[Tensor, " width"]:
 
 def most(counts: Tensor) -> int:
     return int(counts.amax()) if counts.numel() else 0
+
+
+def words(pieces: Sequence[Piece]) -> str:
+    """A union of pieces in a line; those that have no words for themselves go by the name of their class."""
+    named = (str(one) if type(one).__str__ is not object.__str__ else type(one).__name__ for one in pieces)
+    return " | ".join(named) or "nothing"

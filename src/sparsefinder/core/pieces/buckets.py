@@ -23,6 +23,9 @@ class Buckets(ByIndex):
     keys: Int[Tensor, "#batch #heads m slots2"]
     group = 1
 
+    def __str__(self) -> str:
+        return f"{self._members[0]:,} buckets"
+
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
         of_query = self.queries[*pick(self.queries, b, h), i]
         of_key = self.keys[*pick(self.keys, b, h), j]

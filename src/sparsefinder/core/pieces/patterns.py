@@ -22,6 +22,12 @@ class Band(ByIndex):
     lower: int | None
     upper: int | None
 
+    def __str__(self) -> str:
+        if self.lower is None and self.upper is None:
+            return "everything"
+        lower, upper = ("" if end is None else f"{end}".replace("-", "−") for end in (self.lower, self.upper))
+        return f"band {lower}…{upper}"
+
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
         distance = j - grid.position(b, i)
         inside = torch.ones_like(distance, dtype=torch.bool)
@@ -56,6 +62,9 @@ class Columns(ByIndex):
     keys: Bool[Tensor, "batch heads m"]
     uniform = True
 
+    def __str__(self) -> str:
+        return _number(self.keys, "column")
+
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
         return self.keys[*pick(self.keys, b, h), j] & (i >= 0)
 
@@ -75,6 +84,9 @@ class Rows(ByIndex):
     """Queries that have every key: global tokens, seen from the keys."""
 
     queries: Bool[Tensor, "batch heads n"]
+
+    def __str__(self) -> str:
+        return _number(self.queries, "row")
 
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
         return self.queries[*pick(self.queries, b, h), i] & (j >= 0)
@@ -97,3 +109,11 @@ def _true_places(mask: Bool[Tensor, "batch heads size"]) -> Int[Tensor, "batch h
     width = most(mask.sum(-1))
     order = mask.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[..., :width]
     return torch.where(mask.gather(-1, order), order, -1)
+
+
+def _number(mask: Bool[Tensor, "batch heads size"], name: str) -> str:
+    """How many there are in a head, in words."""
+    counts = mask.sum(-1)
+    many = most(counts)
+    same = bool((counts == many).all())
+    return f"{'' if same else 'up to '}{many:,} {name}{'' if many == 1 else 's'}"
