@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefinder import InputError
-from sparsefinder.core.ratios import empty_rows, every_ratio, full_recall, mean, precision, recall, sparsity
+from sparsefinder.core.ratios import (
+    empty_rows,
+    every_ratio,
+    full_recall,
+    grouped_means,
+    mean,
+    precision,
+    recall,
+    sparsity,
+)
 
 COUNTS = ("visible", "predicted", "gold", "hits", "queries", "complete", "empty")
 # What each ratio is out of.
@@ -48,6 +57,13 @@ def test_means_leave_nan_out_or_count_it_as_told(rows: list[list[float]]) -> Non
         for ratios in (torch.tensor(rows, dtype=torch.float64), np.array(rows)):
             found = [*mean(ratios, 0, empty).tolist(), float(mean(ratios, empty=empty))]
             assert found == pytest.approx(wanted, nan_ok=True)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 1.0, math.nan]), st.integers(0, 3)), max_size=12))
+def test_means_of_groups_are_means(pairs: list[tuple[float, int]]) -> None:
+    ratios, groups = np.array([one for one, _ in pairs], float), np.array([two for _, two in pairs], int)
+    wanted = [float(mean(ratios[groups == group])) for group in range(5)]
+    assert grouped_means(ratios, groups, 5).tolist() == pytest.approx(wanted, nan_ok=True)
 
 
 def test_another_policy_is_refused() -> None:

@@ -17,7 +17,9 @@ from torch import Tensor
 
 from ..errors import InputError
 
-__all__ = ["counted_as", "empty_rows", "every_ratio", "full_recall", "mean", "precision", "recall", "sparsity"]
+__all__ = [
+    "counted_as", "empty_rows", "every_ratio", "full_recall", "grouped_means", "mean", "precision", "recall", "sparsity",
+]  # fmt: skip
 
 Numbers = TypeVar("Numbers", Tensor, NDArray[Any])
 
@@ -70,6 +72,13 @@ def mean(ratios: Numbers, axis: int | None = None, empty: str = "skip") -> Numbe
         return _share(ratios.nan_to_num(nan=filling or 0.0).sum(axis), known.sum(axis))
     found = ~np.isnan(ratios) if filling is None else np.ones(ratios.shape, np.bool_)
     return _share(np.where(np.isnan(ratios), filling or 0.0, ratios).sum(axis), found.sum(axis))
+
+
+def grouped_means(ratios: NDArray[Any], group: NDArray[Any], count: int) -> NDArray[Any]:
+    """The macro average of each of `count` groups, given the group of every ratio; those of nothing are left out."""
+    known = ~np.isnan(ratios)
+    sums = np.bincount(group[known], ratios[known], minlength=count)
+    return _share(sums, np.bincount(group[known], minlength=count))
 
 
 def counted_as(empty: str) -> float | None:
