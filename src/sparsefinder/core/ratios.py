@@ -18,7 +18,8 @@ from torch import Tensor
 from ..errors import InputError
 
 __all__ = [
-    "counted_as", "empty_rows", "every_ratio", "full_recall", "grouped_means", "mean", "precision", "recall", "sparsity",
+    "counted_as", "empty_rows", "every_ratio", "full_recall", "grouped_means", "mean", "precision", "recall",
+    "sparsity",
 ]  # fmt: skip
 
 Numbers = TypeVar("Numbers", Tensor, NDArray[Any])
