@@ -89,6 +89,12 @@ def train_cases() -> Iterator[Case]:
                 yield Case(name, partial(step, ours, q, k, v, grad), partial(step, softmax, q, k, v, grad))
 
 
+def graph_case(name: str, q: Tensor, k: Tensor, v: Tensor, graph: Graph, ideal: float) -> Case:
+    """Attention over a graph, beside softmax and beside our own over all pairs."""
+    softmax = partial(scaled_dot_product_attention, q, k, v)
+    return Case(name, partial(attention, q, k, v, graph), softmax, ideal, partial(attention, q, k, v))
+
+
 def block_cases() -> Iterator[Case]:
     for n in (1024, 4096, 8192):
         q, k, v = inputs(n, n, 64)
@@ -96,13 +102,7 @@ def block_cases() -> Iterator[Case]:
         kept = max(1, round(blocks * 0.1))
         order = torch.rand(1, HEADS, blocks, blocks, generator=torch.Generator().manual_seed(1)).argsort(-1)
         graph = Graph.blocks(order < kept, 64, Layout().of(q, k))
-        yield Case(
-            f"blocks of 64, 90 % sparse, n={n}",
-            partial(attention, q, k, v, graph),
-            partial(scaled_dot_product_attention, q, k, v),
-            blocks / kept,
-            partial(attention, q, k, v),
-        )
+        yield graph_case(f"blocks of 64, 90 % sparse, n={n}", q, k, v, graph, blocks / kept)
 
 
 def bucket_cases() -> Iterator[Case]:
@@ -113,13 +113,7 @@ def bucket_cases() -> Iterator[Case]:
         keys = torch.rand(1, HEADS, n, generator=generator).argsort(-1)[..., None] % buckets
         queries = torch.rand(1, HEADS, n, buckets, generator=generator).argsort(-1)[..., :probes]
         graph = Graph.buckets(queries, keys, Layout().of(q, k))
-        yield Case(
-            f"buckets, {buckets} of them, {probes} a query, n={n}",
-            partial(attention, q, k, v, graph),
-            partial(scaled_dot_product_attention, q, k, v),
-            buckets / probes,
-            partial(attention, q, k, v),
-        )
+        yield graph_case(f"buckets, {buckets} of them, {probes} a query, n={n}", q, k, v, graph, buckets / probes)
 
 
 def decode_cases() -> Iterator[Case]:
