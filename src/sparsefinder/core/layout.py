@@ -21,7 +21,7 @@ class Layout:
 
     causal: a query sees no key after its own position.
     key_lengths: how many keys of each sequence are real; all of them if None.
-    query_offset: the position of the first query among the keys, one number or one for each sequence.
+    query_offset: the position of the first query among the keys, one number or one per sequence.
     query_lengths: how many queries of each sequence are real. The others see nothing, get zeros and count for nothing.
     """
 
@@ -71,13 +71,15 @@ class Grid:
             if lengths is None:
                 continue
             if lengths.shape != (self.batch,):
-                raise InputError(name, f"shape {tuple(lengths.shape)}", f"one length a sequence: shape ({self.batch},)")
+                raise InputError(
+                    name, f"shape {tuple(lengths.shape)}", f"one length per sequence: shape ({self.batch},)"
+                )
             if bool((lengths < 0).any() or (lengths > most).any()):
                 raise InputError(name, f"lengths {lengths.tolist()}", f"lengths from 0 to {most}")
         offset = layout.query_offset
         if isinstance(offset, Tensor) and offset.shape != (self.batch,):
             got = f"a tensor of shape {tuple(offset.shape)}"
-            raise InputError("layout.query_offset", got, f"one number, or one a sequence: shape ({self.batch},)")
+            raise InputError("layout.query_offset", got, f"one number, or one per sequence: shape ({self.batch},)")
         # Everything below indexes with tensors of the grid's own device.
         moved = Layout(
             layout.causal,

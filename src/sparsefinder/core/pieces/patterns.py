@@ -112,7 +112,7 @@ def _true_places(mask: Bool[Tensor, "batch heads size"]) -> Int[Tensor, "batch h
 
 
 def _number(mask: Bool[Tensor, "batch heads size"], name: str) -> str:
-    """How many there are in a head, in words."""
+    """How many there are per head, in words."""
     counts = mask.sum(-1)
     many = most(counts)
     same = bool((counts == many).all())

@@ -42,7 +42,7 @@ class BuiltinSource(Part):
     count: int | None = Field(None, ge=1)
 
 
-# A path is text, one paragraph a line. Pairs: one path of tab-separated lines, or two of aligned lines. Plain or .gz.
+# A path is text, one paragraph per line. Pairs: one path of tab-separated lines, or two of aligned lines. Plain or .gz.
 TextSource = str | HubSource | BuiltinSource
 PairSource = str | tuple[str, str] | HubSource | BuiltinSource
 

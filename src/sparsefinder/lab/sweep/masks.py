@@ -29,7 +29,7 @@ Tile = Bool[np.ndarray, "heads rows m"]
 Array = NDArray[Any]
 Paint = Callable[[slice, slice, Tile], None]
 
-# Buckets to a word.
+# Buckets per word.
 BITS = 64
 
 

@@ -27,10 +27,10 @@ __all__ = ["GoldPairs", "Tally", "tally"]
 
 Array = NDArray[Any]
 
-# Queries to a tile at most: so that a count over all of them fits into 8 bits, which is what makes counting cheap, and
+# Queries per tile at most: so that a count over all of them fits into 8 bits, which is what makes counting cheap, and
 # so that a tile of words stays in the cache.
 ROWS, FEW_ROWS = 255, 128
-# Pairs of a tile, about: more than one head only where they are short.
+# Pairs per tile, about: more than one head only where they are short.
 PAIRS = 1 << 16
 
 
