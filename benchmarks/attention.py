@@ -16,8 +16,7 @@ import ctypes
 import gc
 import json
 import platform
-import statistics
-import time
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -28,12 +27,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.timing import Spread, interleaved, ratio, seconds_of, turns_within
 from sparsefinder import Graph, Layout, attention
 from sparsefinder.attending.native import counting
 
 HEADS = 8
 SECONDS = 3.0  # about as long each row may take, after the warm-up
-MOST_TURNS = 201
 PATIENCE = 20.0  # a row whose functions take longer than this is measured once
 
 Function = Callable[[], object]
@@ -88,6 +89,12 @@ def train_cases() -> Iterator[Case]:
                 yield Case(name, partial(step, ours, q, k, v, grad), partial(step, softmax, q, k, v, grad))
 
 
+def graph_case(name: str, q: Tensor, k: Tensor, v: Tensor, graph: Graph, ideal: float) -> Case:
+    """Attention over a graph, beside softmax and beside our own over all pairs."""
+    softmax = partial(scaled_dot_product_attention, q, k, v)
+    return Case(name, partial(attention, q, k, v, graph), softmax, ideal, partial(attention, q, k, v))
+
+
 def block_cases() -> Iterator[Case]:
     for n in (1024, 4096, 8192):
         q, k, v = inputs(n, n, 64)
@@ -95,13 +102,7 @@ def block_cases() -> Iterator[Case]:
         kept = max(1, round(blocks * 0.1))
         order = torch.rand(1, HEADS, blocks, blocks, generator=torch.Generator().manual_seed(1)).argsort(-1)
         graph = Graph.blocks(order < kept, 64, Layout().of(q, k))
-        yield Case(
-            f"blocks of 64, 90 % sparse, n={n}",
-            partial(attention, q, k, v, graph),
-            partial(scaled_dot_product_attention, q, k, v),
-            blocks / kept,
-            partial(attention, q, k, v),
-        )
+        yield graph_case(f"blocks of 64, 90 % sparse, n={n}", q, k, v, graph, blocks / kept)
 
 
 def bucket_cases() -> Iterator[Case]:
@@ -112,13 +113,7 @@ def bucket_cases() -> Iterator[Case]:
         keys = torch.rand(1, HEADS, n, generator=generator).argsort(-1)[..., None] % buckets
         queries = torch.rand(1, HEADS, n, buckets, generator=generator).argsort(-1)[..., :probes]
         graph = Graph.buckets(queries, keys, Layout().of(q, k))
-        yield Case(
-            f"buckets, {buckets} of them, {probes} a query, n={n}",
-            partial(attention, q, k, v, graph),
-            partial(scaled_dot_product_attention, q, k, v),
-            buckets / probes,
-            partial(attention, q, k, v),
-        )
+        yield graph_case(f"buckets, {buckets} of them, {probes} a query, n={n}", q, k, v, graph, buckets / probes)
 
 
 def decode_cases() -> Iterator[Case]:
@@ -127,11 +122,9 @@ def decode_cases() -> Iterator[Case]:
 
         def reading(k: Tensor, v: Tensor) -> str:
             """How fast memory can be read at all, right now: the limit of decoding."""
-            start = time.perf_counter()
-            for _ in range(20):
-                k.sum(), v.sum()
+            (times,) = interleaved(lambda: (k.sum(), v.sum()), repeats=20, warm_up=False)
             gigabytes = 20 * 2 * k.numel() * k.element_size() / 1e9
-            return f"keys summed at {gigabytes / (time.perf_counter() - start):.0f} GB/s"
+            return f"keys summed at {gigabytes / sum(times):.0f} GB/s"
 
         yield Case(
             f"decode 1 query, m={m}",
@@ -190,26 +183,16 @@ def _status(field: str) -> int:
 
 def measure(case: Case) -> dict[str, Any]:
     functions = {"ours": case.ours, "softmax": case.softmax} | ({"dense": case.dense} if case.dense else {})
-    start = time.perf_counter()
-    memory = {name: memory_of(function) for name, function in functions.items()}
-    turns = 1
-    if time.perf_counter() - start < PATIENCE:
-        start = time.perf_counter()
-        for function in functions.values():
-            function()
-        turns = max(3, min(MOST_TURNS, int(SECONDS / (time.perf_counter() - start))))
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(turns):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            times[name].append((time.perf_counter() - start) * 1000)
-    ratios = sorted(slow / fast for slow, fast in zip(times["softmax"], times["ours"], strict=True))
-    middle = {name: statistics.median(values) for name, values in times.items()}
+    memory: dict[str, float] = {}
+    # The first calls, whose memory is looked at, are the warm-up.
+    spent = seconds_of(lambda: memory.update({name: memory_of(function) for name, function in functions.items()}))
+    turns = turns_within(SECONDS, *functions.values()) if spent < PATIENCE else 1
+    times = dict(zip(functions, interleaved(*functions.values(), repeats=turns, warm_up=False), strict=True))
+    ratios = ratio(times["softmax"], times["ours"])
+    middle = {name: 1000 * Spread.of(each).middle for name, each in times.items()}
     row: dict[str, Any] = {
         "name": case.name, "softmax_ms": middle["softmax"], "ours_ms": middle["ours"],
-        "ratio": middle["softmax"] / middle["ours"], "ratio_low": ratios[len(ratios) // 4],
-        "ratio_high": ratios[-1 - len(ratios) // 4], "turns": turns,
+        "ratio": middle["softmax"] / middle["ours"], "ratio_low": ratios.low, "ratio_high": ratios.high, "turns": turns,
         "softmax_mb": memory["softmax"], "ours_mb": memory["ours"], "note": case.note(),
     }  # fmt: skip
     if case.bytes_read:

@@ -14,7 +14,6 @@ import math
 import resource
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -28,7 +27,7 @@ from torch import Tensor
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.recall import record
-from benchmarks.timing import interleaved
+from benchmarks.timing import interleaved, ratio, seconds_of
 from sparsefinder import Finder, attention
 from sparsefinder.finders import BigBird, Distance, KMeans, Probe, Quantization, Reformer, Routing, Sketch
 from sparsefinder.learning.learn import learn
@@ -62,7 +61,7 @@ def main() -> None:
         times = interleaved(dense, *(partial(finder, q, k) for finder in finders.values()), repeats=arguments.repeats)
         print(f"n = {n}: dense attention {1000 * median(times[0]):.1f} ms, backend {arguments.backend}")
         for name, taken in zip(finders, times[1:], strict=True):
-            share = median(each / whole for each, whole in zip(taken, times[0], strict=True))
+            share = ratio(taken, times[0]).middle
             print(f"  {name:28} {1000 * median(taken):8.2f} ms {100 * share:7.1f} %")
     if len(arguments.growth) > 1:
         _growth(arguments.growth, arguments.backend, arguments.repeats)
@@ -93,10 +92,9 @@ def _fit(model: str, text: str, count: int, threads: int) -> None:
 
 def _learn_all(path: Path, threads: int) -> tuple[float, float]:
     torch.set_num_threads(threads)
-    start, traces = time.perf_counter(), Traces.open(path)
-    for site in traces.sites:
-        learn(traces.samples(*site, 16, seed=0), R)
-    return time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    traces = Traces.open(path)
+    seconds = seconds_of(lambda: [learn(traces.samples(*site, 16, seed=0), R) for site in traces.sites])
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def _predict_and_attend(finder: Finder, q: Tensor, k: Tensor, v: Tensor, backend: str) -> Tensor:

@@ -15,7 +15,6 @@ import argparse
 import re
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -29,6 +28,9 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer
 
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.timing import seconds_of
 from sparsefinder import Finder, GlobalTokens, Window, load_model
 from sparsefinder.core.pieces import Buckets
 from sparsefinder.finders import (
@@ -119,16 +121,23 @@ def main() -> None:
 
 
 def _layer(train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Recall and sparsity of every method in one layer."""
+    """Recall and sparsity of every method in one layer, and how long that took, for whoever waits."""
     torch.set_num_threads(1)
-    start, traces = time.perf_counter(), Traces.open(train)
+    results: dict[str, tuple[Tensor, Tensor]] = {}
+    seconds = seconds_of(lambda: results.update(_measured(train, test, fitted, only, site)))
+    print(f"{site[0]} layer {site[1]}: {seconds:.0f} s", file=sys.stderr, flush=True)
+    return results
+
+
+def _measured(
+    train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]
+) -> dict[str, tuple[Tensor, Tensor]]:
+    traces = Traces.open(train)
     choose = [Held.of(sample) for sample in traces.samples(*site, 1, start=fitted)]
     held = [Held.of(sample) for sample in Traces.open(test).samples(*site, 1)]
     samples = traces.samples(*site, 4, stop=fitted, seed=0)
     wanted = ((method, finders) for method, finders in _finders(samples) if re.search(only, method))
-    results = {method: _chosen(finders(), choose, held) for method, finders in wanted}
-    print(f"{site[0]} layer {site[1]}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-    return results
+    return {method: _chosen(finders(), choose, held) for method, finders in wanted}
 
 
 def record(model_path: str, text: Path, count: int, folder: Path, layers: list[int] | None) -> Traces:

@@ -14,7 +14,6 @@ import argparse
 import resource
 import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -24,7 +23,7 @@ import torch
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from benchmarks.timing import interleaved
+from benchmarks.timing import interleaved, ratio, seconds_of
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Recipe
 from sparsefinder.lab.sweep.fit_stage import fit
@@ -58,9 +57,8 @@ def main() -> None:
                 (folder / "traces" / name).symlink_to(arguments.traces.resolve())
             else:
                 _write(folder / "traces" / name, arguments.layers, arguments.sequences[1])
-        started = time.perf_counter()
-        fit(folder, _recipe(arguments.sequences[1], arguments.processes))
-        print(f"fitting to the slice (not part of the sweep): {time.perf_counter() - started:.1f} s")
+        spent = seconds_of(partial(fit, folder, _recipe(arguments.sequences[1], arguments.processes)))
+        print(f"fitting to the slice (not part of the sweep): {spent:.1f} s")
         torch.set_num_threads(1)
         if arguments.methods:
             _by_method(folder)
@@ -70,18 +68,17 @@ def main() -> None:
 
 
 def _slices(folder: RunFolder, sequences: list[int], processes: int) -> None:
-    """Two slices, the faster of two runs of each: other work on the machine only makes them slower."""
-    seconds = []
-    for count in sequences:
-        times = []
-        for _ in range(2):
-            for file in (folder / "points/recall").glob("*.parquet"):
-                file.unlink()
-            started = time.perf_counter()
-            sweep_recall(folder, _recipe(count, processes))
-            times.append(time.perf_counter() - started)
-        seconds.append(min(times))
+    """Two slices in turn, the faster of two runs of each: other work on the machine only makes them slower."""
+
+    def run(count: int) -> None:
+        for file in (folder / "points/recall").glob("*.parquet"):
+            file.unlink()
+        sweep_recall(folder, _recipe(count, processes))
+
+    both = interleaved(*(partial(run, count) for count in sequences), repeats=2, warm_up=False)
+    for count, times in zip(sequences, both, strict=True):
         print(f"{count} sequences: {', '.join(f'{each:.1f}' for each in times)} s")
+    seconds = [min(times) for times in both]
     traces = Traces.open(folder / "traces/valid")
     heads = sum(site["heads"] for site in traces.index["sites"])
     n = next(iter(traces.samples(*traces.sites[0], 1))).q.shape[2]
@@ -99,10 +96,10 @@ def _slices(folder: RunFolder, sequences: list[int], processes: int) -> None:
 def _by_method(folder: RunFolder) -> None:
     """What a pass of each setting costs, in nanoseconds a pair: to predict, and to count."""
     sample, finders = _sample(folder), RunFinders(folder, 0)
-    started = time.perf_counter()
-    gold = GoldPairs(sample, GRID.windows, GRID.globals)
+    make_gold = partial(GoldPairs, sample, GRID.windows, GRID.globals)
+    gold, seconds = make_gold(), seconds_of(make_gold)
     pairs = sample.q.shape[0] * sample.q.shape[1] * sample.q.shape[2] * sample.k.shape[2]
-    print(f"gold graphs: {1e9 * (time.perf_counter() - started) / pairs:.2f} ns, {len(gold.keys) / pairs:.2%} gold")
+    print(f"gold graphs: {1e9 * seconds / pairs:.2f} ns, {len(gold.keys) / pairs:.2%} gold")
     site = finders.traces.sites[0]
     families: dict[str, list[Any]] = {}
     for setting in GRID.settings:
@@ -134,7 +131,7 @@ def _windows(folder: RunFolder) -> None:
         _count(masks_of([finder], sample), gold)
 
     times = interleaved(partial(run, many), partial(run, few), repeats=15)
-    share = median((one - two) / two for one, two in zip(*times, strict=True)) / (len(GRID.windows) - 2)
+    share = (ratio(*times).middle - 1) / (len(GRID.windows) - 2)
     print(f"a window more costs {share:.2%} of a pass ({setting.name}: {1000 * median(times[1]):.0f} ms)")
 
 

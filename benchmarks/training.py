@@ -67,7 +67,7 @@ def measure(name: str, make: Callable[[], PreTrainedModel], given: argparse.Name
     sparsity = sparsity_of(entmax, given)
     times = interleaved(step_of(softmax, given), step_of(entmax, given), repeats=given.turns)
     rates = [given.batch * given.length / median(one) for one in times]
-    print(f"| {name} | {sparsity:.1%} | {rates[0]:.0f} | {rates[1]:.0f} | {ratio(*times).strip()} |", flush=True)
+    print(f"| {name} | {sparsity:.1%} | {rates[0]:.0f} | {rates[1]:.0f} | {ratio(*times)} |", flush=True)
     return {
         "weights": name, "sparsity": sparsity, "softmax_tokens": rates[0], "entmax_tokens": rates[1],
         "softmax_seconds": times[0], "entmax_seconds": times[1],

@@ -48,6 +48,7 @@ GRAPHS: dict[str, Callable[[Grid], Graph]] = {
     "buckets": bucket_graph,
     "many buckets": lambda grid: bucket_graph(grid, 7, 2, 3),
     "blocks": lambda grid: block_graph(grid, 4),
+    "blocks of one": lambda grid: block_graph(grid, 1, 0.1),
     "pairs": lambda grid: Graph.of_dense(chance(*grid.shape, share=0.1), grid),
     "block band": lambda grid: block_graph(grid, 4) | Graph.band(-1, 1, grid),
     "mixture": lambda grid: bucket_graph(grid, 5, 2, 1) | Graph.band(-2, 2, grid) | block_graph(grid, 3),

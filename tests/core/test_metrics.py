@@ -7,7 +7,7 @@ import torch
 
 from sparsefinder import Graph, GraphMetrics, InputError, Layout
 from sparsefinder.core.layout import Grid
-from sparsefinder.core.metrics import count, full_recall, precision, recall, sparsity
+from sparsefinder.core.metrics import count
 
 from ..cases import GRAPHS, LAYOUTS, B, H, M, N
 
@@ -24,10 +24,11 @@ def test_counts_are_those_of_the_matrices(kind: str, layout: str) -> None:
     assert torch.equal(counts.queries, asked.sum(-1))
     assert torch.equal(counts.complete, ((p | ~g).all(-1) & asked).sum(-1))
     assert torch.equal(counts.empty, (~p.any(-1) & asked).sum(-1))
-    torch.testing.assert_close(recall(counts), (p & g).sum((-1, -2)) / g.sum((-1, -2)), equal_nan=True)
-    torch.testing.assert_close(precision(counts), (p & g).sum((-1, -2)) / p.sum((-1, -2)), equal_nan=True)
-    torch.testing.assert_close(sparsity(counts), 1 - p.sum((-1, -2)) / seen.sum((-1, -2)), equal_nan=True)
-    assert ((full_recall(counts) == 1) >= (counts.hits == counts.gold) & (counts.queries > 0)).all()
+    found = counts.ratios()
+    torch.testing.assert_close(found["recall"], (p & g).sum((-1, -2)) / g.sum((-1, -2)), equal_nan=True)
+    torch.testing.assert_close(found["precision"], (p & g).sum((-1, -2)) / p.sum((-1, -2)), equal_nan=True)
+    torch.testing.assert_close(found["sparsity"], 1 - p.sum((-1, -2)) / seen.sum((-1, -2)), equal_nan=True)
+    assert ((found["full_recall"] == 1) >= (counts.hits == counts.gold) & (counts.queries > 0)).all()
 
 
 def pairs(grid: Grid, *places: tuple[int, int]) -> Graph:

@@ -1,12 +1,16 @@
 """Traces: what comes back is what went in, whole or not at all, and little of it in memory."""
 
+import errno
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from sparsefinder import InputError, Layout, record, use_entmax
+from sparsefinder.files import DiskError
 from sparsefinder.hf.recording import record_traces, teacher_hash
 from sparsefinder.learning.sample import Sample
 from sparsefinder.traces import TraceWriter, join
@@ -89,6 +93,28 @@ def test_nothing_is_left_of_what_was_not_finished(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="power cut"):
         cut_off()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_of_what_could_not_be_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(trace_writer, "_write_index", full)
+    with pytest.raises(DiskError, match=r"traces could not be written: No space left on device"):
+        _write(tmp_path / "traces")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_others_may_read_traces_as_any_folder_and_file(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        _write(tmp_path / "traces")
+    finally:
+        os.umask(before)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "traces").iterdir()}
+    assert (tmp_path / "traces").stat().st_mode & 0o777 == 0o777 & ~mask
+    assert set(modes.values()) == {0o666 & ~mask}, modes
 
 
 def test_the_hash_is_that_of_the_content(tmp_path: Path) -> None:

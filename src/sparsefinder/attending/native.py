@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from .. import compiled
 from ..compiled import capsule
 from ..core.graph import Graph
-from ..core.pieces import Band, Blocks, Buckets, Columns, Piece, Rows
+from ..core.pieces import Band, Blocks, Buckets, Columns, Pairs, Piece, Rows
 from ..errors import InputError
 from .call import Call
 
@@ -185,7 +185,7 @@ class _Attention(torch.autograd.Function):
 
 def _pieces(graph: Graph) -> list[Any]:
     """The graph's pieces in the kernels' terms. A graph with a piece that they do not know is listed pair by pair."""
-    known = (Band, Columns, Rows, Buckets, Blocks)
+    known = (Band, Columns, Rows, Buckets, Pairs, Blocks)
     pieces: tuple[Piece, ...] = graph.pieces
     if not all(isinstance(piece, known) for piece in pieces):
         pieces = (graph.pairs(),)
@@ -213,6 +213,8 @@ def _turned(piece: Piece) -> Any:
             return native.rows(piece.queries.contiguous().view(torch.uint8))
         case Buckets():
             return native.buckets(_whole(piece.queries), _whole(piece.keys))
+        case Pairs():
+            return native.blocks(_whole(piece.offsets), _whole(piece.keys), piece.batch, piece.heads, 1, 1)
         case Blocks():
             offsets, blocks = _whole(piece.offsets), _whole(piece.blocks)
             return native.blocks(offsets, blocks, piece.batch, piece.heads, piece.query_size, piece.key_size)

@@ -39,7 +39,7 @@ def entmax(
     tensor([0.8307, 0.1693, 0.0000])
 
     `alpha` is 1 for softmax, 2 for sparsemax, 1.5 for the paper's choice; as a tensor it broadcasts against the scores
-    (one value a head: shape [heads, 1, 1]) and gets its gradient. A row of −inf gives zeros. NaN and +inf are errors:
+    (one value per head: shape [heads, 1, 1]) and gets its gradient. A row of −inf gives zeros. NaN and +inf are errors:
     looked for on the CPU, where that is free, and elsewhere only with `check=True`, because it waits for the device.
     """
     rows, alpha_rows = _as_rows(scores, alpha, dim, check)

@@ -12,8 +12,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..errors import InputError
+from . import listing, ratios
+from .flex import block_mask
 from .layout import Grid, Layout
-from .pieces import Band, Blocks, Buckets, Columns, Index, Piece, Rows, Truth
+from .pieces import Band, Blocks, Buckets, Columns, Index, Pairs, Piece, Rows, Truth, words
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -32,11 +34,15 @@ class Graph:
 
     >>> grid = Layout(causal=True).of(q, k)
     >>> graph = Graph.band(-5, 0, grid) | Graph.columns(first_token, grid)
+    Graph(2 × 12 heads, 512 × 512, causal: band −5…0 | 1 column)
     >>> graph.sparsity()
     """
 
     grid: Grid
     pieces: tuple[Piece, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Graph({self.grid.words}: {words(self.pieces)})"
 
     @classmethod
     def full(cls, grid: Grid) -> Graph:
@@ -73,12 +79,13 @@ class Graph:
     def blocks(cls, chosen: Bool[Tensor, "batch heads query_blocks key_blocks"], size: int, grid: Grid) -> Graph:
         """Square blocks of neighbouring queries and keys, the last ones cut off at the edge."""
         _check_sizes("chosen", chosen, grid, -(-grid.n // size), -(-grid.m // size))
-        return cls(grid, (Blocks.of_mask(chosen, size, size),))
+        return cls(grid, (Blocks.of_pairs(Pairs.of_mask(chosen), size, size),))
 
     @classmethod
     def of_dense(cls, chosen: Bool[Tensor, "batch heads n m"], grid: Grid) -> Graph:
         """The pairs that are true in a matrix."""
-        return cls.blocks(chosen, 1, grid)
+        _check_sizes("chosen", chosen, grid, grid.n, grid.m)
+        return cls(grid, (Pairs.of_mask(chosen),))
 
     @classmethod
     def of_pairs(cls, batch: Index, head: Index, query: Index, key: Index, grid: Grid) -> Graph:
@@ -90,7 +97,7 @@ class Graph:
     def of_numbers(cls, pairs: Index, grid: Grid) -> Graph:
         """Explicit pairs by their numbers ((batch · heads + head) · n + query) · m + key."""
         in_order = bool((pairs[1:] > pairs[:-1]).all())
-        return cls(grid, (_pairs(pairs if in_order else torch.unique(pairs), grid),))
+        return cls(grid, (Pairs.of_numbers(pairs if in_order else torch.unique(pairs), grid),))
 
     def __or__(self, other: Graph) -> Graph:
         if not self.grid.same_as(other.grid):
@@ -122,15 +129,7 @@ class Graph:
         keys: Int[Tensor, "count width"],
     ) -> Bool[Tensor, "count #group width"]:
         """Which of the keys that `lists` gave for a group of queries each of them really has."""
-        if i.shape[1] == 1:
-            return (keys >= 0)[:, None]
-        b, h, i, keys = b[:, None, None], h[:, None, None], i[:, :, None], keys[:, None]
-        inside = keys.clamp(min=0)
-        found = torch.zeros_like(inside, dtype=torch.bool)
-        for piece in self.pieces:
-            # Where all queries of the group have the same keys, asking the first of them is enough.
-            found = found | piece.contains(self.grid, b, h, i[:, :1] if piece.uniform else i, inside)
-        return found & self.grid.visible(b, i, keys)
+        return listing.among(self.grid, self.pieces, b, h, i, keys)
 
     def mask(self, queries: slice) -> Bool[Tensor, "batch heads count m"]:
         """The pairs of some queries as a matrix: for work in chunks."""
@@ -155,14 +154,7 @@ class Graph:
         the keys of all queries of its group. Rows of like length come together, so that little is lost to padding; a
         chunk lists about `budget` keys.
         """
-        rows = self._firsts(group)
-        bounds, order = self._bounds(rows, group).sort(descending=True)
-        rows, start = rows[order], 0
-        while start < len(rows):
-            # The longest list of the chunk sets its width.
-            stop = start + max(1, budget // max(1, int(bounds[start])))
-            yield rows[start:stop], self._list(rows[start:stop], group)
-            start = stop
+        return listing.lists(self.grid, self.pieces, group, budget)
 
     @property
     def group(self) -> int:
@@ -171,7 +163,7 @@ class Graph:
 
     def list_bound(self, group: int = 1) -> int:
         """At most how many keys `lists` names, without listing them: repeated and hidden ones count too."""
-        return int(self._bounds(self._firsts(group), group).sum())
+        return int(listing.bounds(self.grid, self.pieces, listing.firsts(self.grid, group), group).sum())
 
     def degrees(self) -> Int[Tensor, "batch heads n"]:
         """How many keys each query has, every pair counted once."""
@@ -185,96 +177,61 @@ class Graph:
         """How many pairs each head has, |G| in the paper."""
         return self.degrees().sum(-1)
 
-    def sparsity(self, layout: Layout | None = None) -> Float[Tensor, "batch heads"]:
-        """1 − |G| / (pairs that can be seen), Eq. 5 with its footnote; nothing to see is a sparsity of 1."""
-        grid = self.grid if layout is None else Grid(*self.grid.shape, layout, self.grid.device)
-        possible = grid.degrees().sum(-1, keepdim=True)
-        return 1 - self.count() / possible.clamp(min=1)
+    def sparsity(self) -> Float[Tensor, "batch heads"]:
+        """1 − |G| / (pairs that can be seen), Eq. 5 with its footnote; NaN where there is nothing to see."""
+        return ratios.sparsity(self.count(), self.grid.degrees().sum(-1, keepdim=True))
 
     def recall(self, gold: Graph) -> Float[Tensor, "batch heads"]:
-        """The share of gold pairs that this graph has, Eq. 4; 1 where there is no gold pair."""
-        wanted = gold.count()
-        return torch.where(wanted > 0, (gold & self).count() / wanted.clamp(min=1), 1.0)
+        """The share of gold pairs that this graph has, Eq. 4; NaN where there is no gold pair."""
+        return ratios.recall((gold & self).count(), gold.count())
 
-    def pairs(self) -> Blocks:
-        """All pairs listed one by one, as a single piece."""
+    def pairs(self) -> Pairs:
+        """All pairs listed one by one, as a single piece: the one there is, if it is such a list and all is visible."""
+        if len(self.pieces) == 1 and isinstance(self.pieces[0], Pairs) and self._shows(self.pieces[0]):
+            return self.pieces[0]
         grid = self.grid
         entries = [(rows[:, None] * grid.m + keys)[keys >= 0] for rows, keys in self.lists()]
         none = torch.zeros(0, dtype=torch.long, device=grid.device)
-        return _pairs(torch.cat([none, *entries]).sort().values, grid)
+        return Pairs.of_numbers(torch.cat([none, *entries]).sort().values, grid)
 
     def coarsen(self, block: int) -> Graph:
         """The blocks of `block` × `block` positions in which this graph has a pair: a superset of it."""
-        return Graph(self.grid, (self.coarse_pairs(block),))
+        return Graph(self.grid, (Blocks.of_pairs(self.coarse_pairs(block), block, block),))
 
-    def coarse_pairs(self, block: int) -> Blocks:
-        """The same blocks, as a single piece."""
-        return self._blocks(block)[0]
+    def coarse_pairs(self, block: int) -> Pairs:
+        """The same blocks, by their numbers."""
+        return self._coarse(block)[0]
 
     def to_block_mask(self, block: int = 128) -> BlockMask:
         """The same pairs for `torch.nn.attention.flex_attention`."""
-        from torch.nn.attention.flex_attention import BlockMask
-
-        grid = self.grid
-        piece, counts = self._blocks(block)
-        full = counts == block * block
-        partial_counts, partial = _tables(piece, ~full)
-        full_counts, whole = _tables(piece, full)
-        return BlockMask.from_kv_blocks(
-            partial_counts, partial, full_counts, whole, block, mask_mod=self.contains, seq_lengths=(grid.n, grid.m)
-        )
+        pairs, counts = self._coarse(block)
+        return block_mask(pairs, counts == block * block, block, self.contains, (self.grid.n, self.grid.m))
 
     def within(self, layout: Layout) -> Graph:
         """Restrict the graph further, to what a layout lets be seen."""
         grid = Grid(*self.grid.shape, layout, self.grid.device)
         return self if self.grid.same_as(grid) else self & Graph.full(grid)
 
-    def _bounds(self, rows: Int[Tensor, " count"], group: int) -> Int[Tensor, " count"]:
-        bounds = torch.zeros_like(rows)
-        for piece in self.pieces:
-            bounds = bounds + piece.bound(self.grid, *self._unravel(rows), group)
-        return bounds
-
-    def _firsts(self, group: int) -> Int[Tensor, " count"]:
-        """The row of the first query of each group."""
-        heads = torch.arange(self.grid.batch * self.grid.heads, device=self.grid.device)
-        return (heads[:, None] * self.grid.n + torch.arange(0, self.grid.n, group, device=heads.device)).flatten()
-
-    def _unravel(self, rows: Index) -> tuple[Index, Index, Index]:
+    def _shows(self, pairs: Pairs) -> bool:
+        """Whether pairs stand for every head on its own, and all of them may be seen."""
         grid = self.grid
-        head = rows // max(grid.n, 1)
-        return head // max(grid.heads, 1), head % max(grid.heads, 1), rows % max(grid.n, 1)
+        if (pairs.batch, pairs.heads) != (grid.batch, grid.heads):
+            return False
+        # What a query may see is a run of keys from 0 on, so that the last key of each row says it for all.
+        rows = pairs.offsets.diff().nonzero().squeeze(-1)
+        b, _, i = grid.unravel(rows)
+        return bool((pairs.keys[pairs.offsets[rows + 1] - 1] < grid.degrees()[b, i]).all())
 
-    def _list(self, rows: Int[Tensor, " count"], group: int) -> Int[Tensor, "count width"]:
-        """The keys of these rows: each once, in order, then −1."""
-        grid = self.grid
-        b, h, i = self._unravel(rows)
-        parts = [piece.candidates(grid, b, h, i, group) for piece in self.pieces]
-        keys = torch.cat(parts, -1) if parts else rows.new_zeros(len(rows), 0)
-        # The last real query of a group sees whatever the others see.
-        lengths = grid.layout.query_lengths
-        real = torch.full_like(b, grid.n) if lengths is None else lengths[b]
-        last = torch.maximum(torch.minimum(i + group, real) - 1, i)
-        keys = torch.where(grid.visible(b[:, None], last[:, None], keys), keys, grid.m).sort(-1).values
-        repeated = torch.zeros_like(keys, dtype=torch.bool)
-        repeated[:, 1:] = keys[:, 1:] == keys[:, :-1]
-        if bool(repeated.any()):
-            keys = keys.masked_fill_(repeated, grid.m).sort(-1).values
-        keys = keys[:, : int((keys < grid.m).sum(-1).amax()) if keys.numel() else 0]
-        return torch.where(keys < grid.m, keys, -1)
-
-    def _blocks(self, block: int) -> tuple[Blocks, Int[Tensor, " entries"]]:
+    def _coarse(self, block: int) -> tuple[Pairs, Int[Tensor, " entries"]]:
         """The blocks in which there is a pair, and how many there are in each."""
         if block < 1:
             raise InputError("block", block, "a number of positions from 1 upwards")
-        grid = self.grid
-        pairs = self.pairs()
-        b, h, i = self._unravel(pairs.rows)
-        per_head, stride = -(-grid.n // block), -(-grid.m // block)
-        row = (b * grid.heads + h) * per_head + i // block
-        entries, counts = torch.unique(row * stride + pairs.blocks // block, return_counts=True)
-        listed = _pairs_of(entries // stride, entries % stride, grid.batch * grid.heads * per_head)
-        return Blocks(*listed, grid.batch, grid.heads, stride, block, block), counts
+        grid, pairs = self.grid, self.pairs()
+        b, h, i = grid.unravel(pairs.rows)
+        n, m = -(-grid.n // block), -(-grid.m // block)
+        row = (b * grid.heads + h) * n + i // block
+        entries, counts = torch.unique(row * m + pairs.keys // block, return_counts=True)
+        return Pairs.of_rows(entries // m, entries % m, grid.batch, grid.heads, n, m), counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +246,9 @@ class _Within:
         return self.piece.group
 
     uniform = False
+
+    def __str__(self) -> str:
+        return f"{words([self.piece])} & ({words(self.graph.pieces)})"
 
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
         return self.piece.contains(grid, b, h, i, j) & self.graph.contains(b, h, i, j)
@@ -330,24 +290,3 @@ def _check_sizes(name: str, table: Tensor, grid: Grid, *sizes: int) -> None:
     if not right or table.shape[0] not in (1, grid.batch) or table.shape[1] not in (1, grid.heads):
         want = f"({grid.batch} or 1, {grid.heads} or 1, {', '.join(map(str, sizes))}) for the grid {grid.shape}"
         raise InputError(name, f"a tensor of shape {tuple(table.shape)}", want)
-
-
-def _pairs_of(rows: Tensor, keys: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Offsets and keys of lists, from sorted rows and their keys."""
-    return torch.searchsorted(rows, torch.arange(count + 1, device=rows.device)), keys
-
-
-def _pairs(entries: Int[Tensor, " entries"], grid: Grid) -> Blocks:
-    """Pairs from their sorted numbers, row · m + key."""
-    rows = grid.batch * grid.heads * grid.n
-    m = max(grid.m, 1)
-    return Blocks(*_pairs_of(entries // m, entries % m, rows), grid.batch, grid.heads, m)
-
-
-def _tables(piece: Blocks, chosen: Bool[Tensor, " entries"]) -> tuple[Tensor, Tensor]:
-    """Some of the blocks as FlexAttention wants them: how many each row has, and a table as wide as there are."""
-    shape = (piece.batch, piece.heads, piece.query_blocks)
-    counts = torch.bincount(piece.rows[chosen], minlength=len(piece.offsets) - 1)
-    table = torch.zeros(len(counts), piece.key_blocks, dtype=torch.int32, device=counts.device)
-    table[torch.arange(piece.key_blocks, device=counts.device) < counts[:, None]] = piece.blocks[chosen].to(torch.int32)
-    return counts.view(shape).to(torch.int32), table.view(*shape, piece.key_blocks)

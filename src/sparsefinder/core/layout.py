@@ -15,13 +15,13 @@ __all__ = ["Grid", "Layout"]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How queries and keys lie in their sequences. Padding is at the end; the models module turns other batches round.
+    """How queries and keys lie in their sequences. Padding is at the end; `hf.masking` turns other batches round.
 
     >>> Layout(causal=True, query_offset=9)  # decoding: the one query stands at position 9
 
     causal: a query sees no key after its own position.
     key_lengths: how many keys of each sequence are real; all of them if None.
-    query_offset: the position of the first query among the keys, one number or one for each sequence.
+    query_offset: the position of the first query among the keys, one number or one per sequence.
     query_lengths: how many queries of each sequence are real. The others see nothing, get zeros and count for nothing.
     """
 
@@ -29,6 +29,22 @@ class Layout:
     key_lengths: Int[Tensor, " batch"] | None = None
     query_offset: int | Int[Tensor, " batch"] = 0
     query_lengths: Int[Tensor, " batch"] | None = None
+
+    def __repr__(self) -> str:
+        return f"Layout({', '.join(self.words)})"
+
+    @property
+    def words(self) -> list[str]:
+        """What is not as in plain attention: causal, ragged, queries from 9."""
+        found = ["causal"] if self.causal else []
+        if self.key_lengths is not None or self.query_lengths is not None:
+            found.append("ragged")
+        offset = self.query_offset
+        if isinstance(offset, Tensor) and len(offset):
+            found.append("queries from {}…{}".format(*offset.aminmax()).replace("-", "−"))
+        elif not isinstance(offset, Tensor) and offset:
+            found.append(f"queries from {offset}".replace("-", "−"))
+        return found
 
     def of(self, q: Float[Tensor, "batch heads n _"], k: Float[Tensor, "batch _ m _"]) -> Grid:
         """The grid of these queries and keys."""
@@ -55,13 +71,15 @@ class Grid:
             if lengths is None:
                 continue
             if lengths.shape != (self.batch,):
-                raise InputError(name, f"shape {tuple(lengths.shape)}", f"one length a sequence: shape ({self.batch},)")
+                raise InputError(
+                    name, f"shape {tuple(lengths.shape)}", f"one length per sequence: shape ({self.batch},)"
+                )
             if bool((lengths < 0).any() or (lengths > most).any()):
                 raise InputError(name, f"lengths {lengths.tolist()}", f"lengths from 0 to {most}")
         offset = layout.query_offset
         if isinstance(offset, Tensor) and offset.shape != (self.batch,):
             got = f"a tensor of shape {tuple(offset.shape)}"
-            raise InputError("layout.query_offset", got, f"one number, or one a sequence: shape ({self.batch},)")
+            raise InputError("layout.query_offset", got, f"one number, or one per sequence: shape ({self.batch},)")
         # Everything below indexes with tensors of the grid's own device.
         moved = Layout(
             layout.causal,
@@ -71,9 +89,22 @@ class Grid:
         )
         object.__setattr__(self, "layout", moved)
 
+    def __repr__(self) -> str:
+        return f"Grid({self.words})"
+
+    @property
+    def words(self) -> str:
+        """Sizes and layout: 2 × 12 heads, 512 × 512, causal."""
+        return ", ".join([f"{self.batch} × {self.heads} heads", f"{self.n} × {self.m}", *self.layout.words])
+
     @property
     def shape(self) -> tuple[int, int, int, int]:
         return self.batch, self.heads, self.n, self.m
+
+    def unravel(self, rows: Int[Tensor, "..."]) -> tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."]]:
+        """Sequence, head and query of rows, which are numbered in that order."""
+        head, i = rows // max(self.n, 1), rows % max(self.n, 1)
+        return head // max(self.heads, 1), head % max(self.heads, 1), i
 
     def position(self, b: Int[Tensor, "..."], i: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
         """Where query `i` of sequence `b` stands among the keys."""

@@ -1,12 +1,12 @@
 """How good a predicted graph is: recall, precision, sparsity and what rows they miss, per head and over many batches.
 
-Everything follows from a few counts for each (sample, head). *Macro* averages the ratios of all (sample, layer, head),
-as the paper does; *micro* pools the counts first.
+Everything follows from a few counts for each (sample, head); `ratios` says how. *Macro* averages the ratios of all
+(sample, layer, head), as the paper does; *micro* pools the counts first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, fields
 
 import torch
@@ -15,8 +15,9 @@ from torch import Tensor
 
 from ..errors import InputError
 from .graph import Graph
+from .ratios import counted_as, every_ratio, mean
 
-__all__ = ["Counts", "GraphMetrics", "Scores", "count", "full_recall", "precision", "recall", "sparsity"]
+__all__ = ["Counts", "GraphMetrics", "Scores", "count"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,10 @@ class Counts:
     queries: Int[Tensor, "samples heads"]
     complete: Int[Tensor, "samples heads"]
     empty: Int[Tensor, "samples heads"]
+
+    def ratios(self) -> dict[str, Float[Tensor, "samples heads"]]:
+        """Recall, precision, sparsity and the others by name; NaN where there is nothing to divide by."""
+        return every_ratio({field.name: getattr(self, field.name) for field in fields(self)})
 
 
 def count(predicted: Graph, gold: Graph) -> Counts:
@@ -50,44 +55,9 @@ def count(predicted: Graph, gold: Graph) -> Counts:
     )
 
 
-def recall(counts: Counts) -> Float[Tensor, "samples heads"]:
-    """The share of gold pairs that were predicted, Eq. 4; NaN where there are none."""
-    return counts.hits / counts.gold
-
-
-def precision(counts: Counts) -> Float[Tensor, "samples heads"]:
-    """The share of predicted pairs that are gold; NaN where nothing was predicted."""
-    return counts.hits / counts.predicted
-
-
-def sparsity(counts: Counts) -> Float[Tensor, "samples heads"]:
-    """The share of visible pairs that were not predicted, Eq. 5; NaN where nothing is visible."""
-    return 1 - counts.predicted / counts.visible
-
-
-def gold_sparsity(counts: Counts) -> Float[Tensor, "samples heads"]:
-    """The share of visible pairs that are not gold; NaN where nothing is visible."""
-    return 1 - counts.gold / counts.visible
-
-
-def full_recall(counts: Counts) -> Float[Tensor, "samples heads"]:
-    """The share of queries all of whose gold pairs were predicted: those whose output is exact."""
-    return counts.complete / counts.queries
-
-
-def empty_rows(counts: Counts) -> Float[Tensor, "samples heads"]:
-    """The share of queries for which nothing was predicted: their output is zero."""
-    return counts.empty / counts.queries
-
-
-RATIOS: dict[str, Callable[[Counts], Tensor]] = {
-    ratio.__name__: ratio for ratio in (recall, precision, sparsity, gold_sparsity, full_recall, empty_rows)
-}
-
-
 @dataclass(frozen=True)
 class Scores:
-    """The ratios of this module, averaged."""
+    """The ratios of `every_ratio`, averaged."""
 
     recall: float
     precision: float
@@ -109,8 +79,7 @@ class GraphMetrics:
     """
 
     def __init__(self, empty: str = "skip") -> None:
-        if empty not in ("skip", "one", "zero"):
-            raise InputError("empty", repr(empty), '"skip", "one" or "zero"')
+        counted_as(empty)
         self.empty = empty
         self._counts: dict[Hashable, list[Counts]] = {}
 
@@ -130,27 +99,24 @@ class GraphMetrics:
                 field.name: torch.stack([getattr(counts, field.name).sum() for counts in everything]).sum()[None, None]
                 for field in fields(Counts)
             })  # fmt: skip
-            return Scores(**{name: ratio(pooled).item() for name, ratio in RATIOS.items()})
+            return Scores(**{name: ratio.item() for name, ratio in pooled.ratios().items()})
         if average != "macro":
             raise InputError("average", repr(average), '"macro" or "micro"')
+        ratios = [counts.ratios() for counts in everything]
         return Scores(**{
-            name: self._mean(torch.cat([ratio(counts).flatten() for counts in everything]), 0).item()
-            for name, ratio in RATIOS.items()
+            name: mean(torch.cat([each[name].flatten() for each in ratios]), empty=self.empty).item()
+            for name in ratios[0]
         })  # fmt: skip
 
     def by_head(self, ratio: str = "recall") -> dict[Hashable, Float[Tensor, " heads"]]:
         """One ratio for each layer and head: the mean over samples."""
-        if ratio not in RATIOS:
-            raise InputError("ratio", repr(ratio), f"one of {', '.join(RATIOS)}")
-        return {layer: self._mean(RATIOS[ratio](self._layer(layer)), 0) for layer in self._counts}
+        names = [field.name for field in fields(Scores)]
+        if ratio not in names:
+            raise InputError("ratio", repr(ratio), f"one of {', '.join(names)}")
+        return {layer: mean(self._layer(layer).ratios()[ratio], 0, self.empty) for layer in self._counts}
 
     def _layer(self, layer: Hashable) -> Counts:
         parts = self._counts[layer]
         return Counts(
             **{field.name: torch.cat([getattr(part, field.name) for part in parts]) for field in fields(Counts)}
         )
-
-    def _mean(self, ratios: Tensor, dim: int) -> Tensor:
-        if self.empty == "skip":
-            return ratios.nanmean(dim)
-        return ratios.nan_to_num(nan=1.0 if self.empty == "one" else 0.0).mean(dim)

@@ -132,7 +132,7 @@ def _pass(
     q, k = finder.compared(sample.q, sample.k)
     covered = None if extra is None else extra.on(sample.q, sample.k, grid)
     pairs = sample.gold.pairs()
-    gold = pairs.rows * max(grid.m, 1) + pairs.blocks
+    gold = pairs.rows * max(grid.m, 1) + pairs.keys
     drawn = _draw(grid, generator)
     found: tuple[list[Tensor], list[Tensor]] = ([], [])
     for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):

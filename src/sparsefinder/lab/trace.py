@@ -19,7 +19,7 @@ from .tasks.base import Inputs, Task
 
 __all__ = ["kinds_of", "trace"]
 
-# Sequences to a part: what a kill loses at most.
+# Sequences per part: what a kill loses at most.
 PART = 64
 
 

@@ -9,7 +9,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.layout import Layout
-from ..core.pieces import Blocks
 from .sample import Pooling, Sample, block_vectors
 
 __all__ = ["Triples", "blocked"]
@@ -31,10 +30,8 @@ class Triples:
         """One for every gold pair whose query sees others too; None if there is none."""
         gold, q, k = sample.gold, sample.q, sample.k
         visible = gold.grid.degrees()
-        (pairs,) = gold.pieces
-        assert isinstance(pairs, Blocks), "a gold graph is a list of its pairs"
+        pairs = gold.coarse_pairs(block) if block > 1 else gold.pairs()
         if block > 1:
-            pairs = gold.coarse_pairs(block)
             means = blocked(sample, block, pooling)
             q, k = means.q, means.k
             # A block of queries may see what its last real query may.
@@ -42,7 +39,7 @@ class Triples:
             visible = -(-padded.unflatten(1, (-1, block)).amax(-1) // block)
         parts = block if pooling == "concat" else 1
         heads, n, m = q.shape[1], q.shape[2] // parts, k.shape[2] // parts
-        rows, keys = pairs.rows, pairs.blocks
+        rows, keys = pairs.rows, pairs.keys
         seen = visible[rows // (heads * n), rows % n]
         others = seen - pairs.offsets.diff()[rows]
         chosen = (others > 0).nonzero().squeeze(-1)

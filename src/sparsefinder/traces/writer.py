@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +22,7 @@ from torch import Tensor
 
 from ..core.layout import Layout
 from ..errors import InputError
-from ..files import write_text
+from ..files import whole_folder, write_text
 from ..learning.sample import Sample
 from .record import Record
 from .store import FORMAT, INDEX, Site, Traces
@@ -68,23 +67,20 @@ class TraceWriter:
         self.dtype, self.teacher = dtype, teacher
         self._sites: dict[Site, _Waiting] = {}
         self._folder: Path | None = None
+        self._open = ExitStack()
 
     def __enter__(self) -> TraceWriter:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # In the same folder, so that giving it its name is one step of the file system.
-        self._folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent))
+        self._folder = self._open.enter_context(whole_folder(self.path))
+        # Left in turn: what waits is written, and then the folder gets its name, or goes if that failed.
+        self._open.push(self._finish)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._folder is not None
         try:
-            if kind is None:
-                self._finish(self._folder)
-                self._folder.rename(self.path)
+            self._open.__exit__(kind, error, trace)
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     def add(
@@ -143,7 +139,10 @@ class TraceWriter:
         waiting.q.clear()
         waiting.k.clear()
 
-    def _finish(self, folder: Path) -> None:
+    def _finish(self, kind: type[BaseException] | None, *_: object) -> None:
+        folder = self._folder
+        if kind is not None or folder is None:
+            return
         for site in self._sites:
             self._flush(folder, site)
         sites = [

@@ -1,4 +1,4 @@
-"""Means over heads hold against a loop that says what they are."""
+"""Means over heads hold against a loop that says what they are, and page and summary have the same."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as parquet
+import pytest
 
-from sparsefinder.lab.report.points import Setting, read_points
+from sparsefinder.core.pareto import quality_at
+from sparsefinder.lab.folder import RunFolder
+from sparsefinder.lab.recipe import load_recipe
+from sparsefinder.lab.report.content import Content
+from sparsefinder.lab.report.points import Setting, read_points, read_rows
+from sparsefinder.lab.report.verdict import methods_table
+from sparsefinder.lab.sweep import points as sweep
+from sparsefinder.lab.sweep.summary import summary
 
 from .made_up import Sizes, make_run
 
@@ -28,3 +37,49 @@ def test_points_are_read_and_averaged_over_heads(tmp_path: Path) -> None:
         assert np.isclose(recalls[place], np.mean(mine))
     gold = {(row["layer"], row["head"]): row["gold_sparsity"] for row in rows}
     assert np.isclose(points.gold, np.mean(list(gold.values())))
+
+
+@pytest.fixture
+def ragged(tmp_path: Path) -> RunFolder:
+    """A run in which some ratios are undefined in a head, some in all, and some heads were not measured."""
+    folder = make_run(tmp_path / "run", Sizes(examples=0))
+    file = folder / "points/recall/part-0.parquet"
+    table = parquet.read_table(file)
+    recall = table["recall"].to_numpy().copy()
+    recall[::3] = np.nan
+    recall[:8] = np.nan
+    table = table.set_column(table.schema.get_field_index("recall"), "recall", pa.array(recall))
+    parquet.write_table(table.take(np.flatnonzero(np.arange(len(recall)) % 11)), file)
+    return folder
+
+
+def test_page_and_summary_say_the_same(ragged: RunFolder) -> None:
+    content = Content(ragged, load_recipe(ragged / "recipe.yaml"))
+    cloud, points = content.recall, content.points
+    assert cloud is not None
+    assert points is not None
+    rows = {setting(row): row for row in sweep.averaged(sweep.read_points(ragged, "recall")).to_pylist()}
+    assert list(rows) == list(cloud.settings)
+    undefined = [row["recall"] is None for row in rows.values()]
+    assert any(undefined)
+    assert np.array_equal(np.isnan(cloud.y), undefined)
+    assert np.array_equal(cloud.x, [row["sparsity"] for row in rows.values()])
+    assert np.array_equal(cloud.y[~np.isnan(cloud.y)], [row["recall"] for row in rows.values() if row["recall"]])
+    lines = {(line.series.method, line.series.inputs): line for line in methods_table(cloud, None, None)}
+    said = {(row["method"], row["inputs"]): row for row in summary(ragged) if row["points"]}
+    assert set(lines) == set(said)
+    for key, row in said.items():
+        line = lines[key]
+        assert line.points == row["points"]
+        assert line.hypervolume == row["hypervolume"]
+        reached = [None if at is None else at.sparsity for at in line.at_recall]
+        assert reached == [row["sparsity_at_95"], row["sparsity_at_99"]]
+        mine = [place for place, one in enumerate(cloud.settings) if (one.method, one.inputs) == key]
+        assert row["recall_at_gold"] == quality_at(cloud.points[mine], points.gold)
+
+
+def test_a_run_without_points_has_none(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert read_points(folder) is None
+    assert read_rows(folder, "accuracy") == []
+    assert summary(folder) == []

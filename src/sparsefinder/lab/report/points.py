@@ -1,27 +1,24 @@
-"""The points of a run as arrays: read from Parquet, averaged over heads."""
+"""The points of a run as arrays, averaged over heads as the sweep does it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as parquet
-from numpy.typing import NDArray
 
+from ...core.ratios import grouped_means
 from ..folder import RunFolder
+from ..sweep import points as sweep
+from ..sweep.points import HEAD, Floats, Ints, mean_gold, numbered
 
-__all__ = ["Points", "Setting", "read_points", "read_rows"]
+__all__ = ["Floats", "Ints", "Points", "Setting", "read_points", "read_rows"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Head = tuple[str, int, int]
 
 SETTING = ("method", "inputs", "setting", "window", "globals")
-HEAD = ("kind", "layer", "head")
 RATIOS = ("sparsity", "recall", "gold_sparsity")
 
 
@@ -54,27 +51,24 @@ class Points:
     sequences: int
 
     def mean(self, values: Floats) -> Floats:
-        """The mean over heads for each setting (macro); what is not a number counts for nothing."""
-        return _means(values, self.setting, len(self.settings))
+        """The mean over heads for each setting (macro); what is not a number is left out."""
+        return grouped_means(values, self.setting, len(self.settings))
 
     @property
     def gold(self) -> float:
         """The mean gold sparsity of the heads."""
-        return float(np.nanmean(self.gold_by_head))
+        return mean_gold(self.gold_sparsity, self.head)
 
     @property
     def gold_by_head(self) -> Floats:
-        return _means(self.gold_sparsity, self.head, len(self.heads))
+        return grouped_means(self.gold_sparsity, self.head, len(self.heads))
 
 
 def read_points(folder: RunFolder) -> Points | None:
     """The sparsity–recall points of a run; None if it has none."""
-    files = _files(folder, "recall")
-    if not files:
-        return None
-    table = parquet.read_table(files, columns=[*SETTING, *HEAD, *RATIOS, "sequences"])
-    settings, setting = _numbered(table, SETTING)
-    heads, head = _numbered(table, HEAD)
+    table = sweep.read_points(folder, "recall", [*SETTING, *HEAD, *RATIOS, "sequences"])
+    settings, setting = numbered(table, SETTING)
+    heads, head = numbered(table, HEAD)
     ratios = {name: table[name].to_numpy().astype(np.float64) for name in RATIOS}
     sequences = int(table["sequences"].to_numpy().max()) if table.num_rows else 0
     return Points(
@@ -84,8 +78,7 @@ def read_points(folder: RunFolder) -> Points | None:
 
 def read_rows(folder: RunFolder, name: str) -> list[dict[str, Any]]:
     """The rows of `points/accuracy` or `points/timing`, which are few; none if the run has none."""
-    files = _files(folder, name)
-    return parquet.read_table(files).to_pylist() if files else []
+    return sweep.read_points(folder, name).to_pylist()
 
 
 def own_words(setting: str) -> str:
@@ -101,36 +94,3 @@ def extra_words(window: int, count: int) -> list[str]:
 
 def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _files(folder: RunFolder, name: str) -> list[Path]:
-    return sorted((folder / "points" / name).glob("*.parquet"))
-
-
-def _numbered(table: Any, columns: Sequence[str]) -> tuple[list[Any], Ints]:
-    """The distinct combinations of some columns, sorted, and which one each row has."""
-    code = np.zeros(table.num_rows, dtype=np.int64)
-    names: list[list[Any]] = []
-    for column in columns:
-        encoded = table[column].combine_chunks().dictionary_encode()
-        names.append(encoded.dictionary.to_pylist())
-        code = code * max(1, len(names[-1])) + encoded.indices.to_numpy()
-    found, which = np.unique(code, return_inverse=True)
-    combinations = []
-    for one in found.tolist():
-        parts = []
-        for values in reversed(names):
-            one, place = divmod(one, max(1, len(values)))
-            parts.append(values[place])
-        combinations.append(tuple(reversed(parts)))
-    order = sorted(range(len(combinations)), key=combinations.__getitem__)
-    place_of = np.empty(len(order), dtype=np.int64)
-    place_of[order] = np.arange(len(order))
-    return [combinations[one] for one in order], place_of[which]
-
-
-def _means(values: Floats, group: Ints, count: int) -> Floats:
-    real = np.isfinite(values)
-    sums = np.bincount(group[real], values[real], minlength=count)
-    counts = np.bincount(group[real], minlength=count)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)

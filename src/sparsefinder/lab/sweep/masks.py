@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ...core.graph import Graph
 from ...core.layout import Grid, Layout
-from ...core.pieces import Blocks, Buckets, Columns, Piece, Rows
+from ...core.pieces import Blocks, Buckets, Columns, Pairs, Piece, Rows
 from ...finders import Finder
 from ...finders.base import of_heads
 from ...learning.sample import Sample
@@ -31,7 +31,7 @@ Tile = Bool[np.ndarray, "heads rows m"]
 Array = NDArray[Any]
 Paint = Callable[[slice, slice, Tile], None]
 
-# Buckets to a word.
+# Buckets per word.
 BITS = 64
 # Values of parameters that can be compared.
 PLAIN = (bool, int, float, str, type(None))
@@ -158,6 +158,8 @@ def _paint_of(piece: Piece, grid: Grid) -> Paint:
         queries = _by_head(piece.queries.numpy(), grid)
         return lambda heads, rows, out: _unite(out, queries[heads, rows, None])
     if isinstance(piece, Blocks) and piece.query_size == piece.key_size == 1:
+        return _pairs(piece.pairs, grid)
+    if isinstance(piece, Pairs):
         return _pairs(piece, grid)
     return _any_piece(piece, grid)
 
@@ -168,7 +170,8 @@ def _unite(out: Tile, more: Array) -> None:
 
 def _by_head(table: Array, grid: Grid) -> Array:
     """A table with an entry for every head of every sequence, numbered through."""
-    return np.broadcast_to(table, (grid.batch, grid.heads, *table.shape[2:])).reshape(-1, *table.shape[2:])
+    size = table.shape[2:]
+    return np.broadcast_to(table, (grid.batch, grid.heads, *size)).reshape(grid.batch * grid.heads, *size)
 
 
 def _buckets(piece: Buckets, grid: Grid) -> Paint:
@@ -196,13 +199,13 @@ def _words(table: Tensor, first: int, kind: Any) -> Array:
     return np.bitwise_or.reduce(bits, -1).astype(kind)
 
 
-def _pairs(piece: Blocks, grid: Grid) -> Paint:
-    offsets, keys, owner = piece.offsets.numpy(), piece.blocks.numpy(), piece.rows.numpy()
+def _pairs(piece: Pairs, grid: Grid) -> Paint:
+    offsets, keys, owner = piece.offsets.numpy(), piece.keys.numpy(), piece.rows.numpy()
 
     def paint(heads: slice, rows: slice, out: Tile) -> None:
         for place, number in enumerate(range(heads.start, heads.stop)):
             head = number // grid.heads * (piece.batch > 1) * piece.heads + number % grid.heads * (piece.heads > 1)
-            first = head * piece.query_blocks + rows.start
+            first = head * piece.n + rows.start
             low, high = offsets[first], offsets[first + rows.stop - rows.start]
             out[place, owner[low:high] - first, keys[low:high]] = True
 

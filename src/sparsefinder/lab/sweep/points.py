@@ -1,4 +1,7 @@
-"""Points on disk: small Parquet files, one for each finished piece of work, and how they are read back together."""
+"""Points on disk: small Parquet files, one for each finished piece of work; read back together, averaged over heads.
+
+Summary, page and figures take their averages from here.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from ...core.ratios import grouped_means, mean
 from ...files import whole_file
 from ..folder import RunFolder
 
-__all__ = ["ACCURACY", "RECALL", "TIMING", "averaged", "read_points", "set_aside", "write_points"]
+__all__ = [
+    "ACCURACY", "HEAD", "RECALL", "TIMING", "averaged", "mean_gold", "numbered", "read_points", "set_aside",
+    "write_points",
+]  # fmt: skip
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 WHICH = [("method", pa.string()), ("inputs", pa.string()), ("setting", pa.string()), ("window", pa.int32())]
 WHICH += [("globals", pa.int32())]
+HEAD = ("kind", "layer", "head")
 RATIOS = ("sparsity", "recall", "precision", "full_recall", "empty_rows", "gold_sparsity")
 COUNTS = ("visible", "predicted", "gold", "hits")
 
@@ -46,11 +58,15 @@ def write_points(path: Path, columns: Mapping[str, Sequence[Any]], schema: pa.Sc
         pq.write_table(pa.table(dict(columns), schema=schema), file)
 
 
-def read_points(folder: RunFolder, which: str) -> pa.Table:
-    """All points of a kind, `recall`, `accuracy` or `timing`: those of the last sweep, in the order of their files."""
+def read_points(folder: RunFolder, which: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """All points of a kind, `recall`, `accuracy` or `timing`: those of the last sweep, in the order of their files.
+
+    columns: only these, in this order.
+    """
+    schema = SCHEMAS[which] if columns is None else pa.schema([SCHEMAS[which].field(name) for name in columns])
     files = sorted((folder / "points" / which).glob("*.parquet"))
-    tables = [pq.read_table(file, schema=SCHEMAS[which], partitioning=None) for file in files]
-    return pa.concat_tables(tables) if tables else SCHEMAS[which].empty_table()
+    tables = [pq.read_table(file, schema=schema, partitioning=None) for file in files]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def set_aside(folder: RunFolder, which: str, wanted: Iterable[Path]) -> None:
@@ -68,12 +84,40 @@ def set_aside(folder: RunFolder, which: str, wanted: Iterable[Path]) -> None:
 
 
 def averaged(points: pa.Table) -> pa.Table:
-    """Sparsity and recall of each setting, window and number of global tokens: the mean over layers and heads."""
-    for name in RATIOS:
-        # What is undefined for a head is left out of the mean.
-        column = points[name].combine_chunks()
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, pa.float64()), column)
-        points = points.set_column(points.schema.get_field_index(name), name, column)
+    """The ratios of each setting, window and number of global tokens, in their order: the mean over layers and heads.
+
+    What is undefined in a head is left out of the mean, and what is undefined in all of them is null.
+    """
     names = [name for name, _ in WHICH]
-    means = points.group_by(names, use_threads=False).aggregate([(name, "mean") for name in RATIOS])
-    return means.rename_columns([name.removesuffix("_mean") for name in means.column_names])
+    settings, which = numbered(points, names)
+    means = [grouped_means(points[name].to_numpy(), which, len(settings)) for name in RATIOS]
+    columns = {name: [one[place] for one in settings] for place, name in enumerate(names)}
+    columns |= {name: pa.array(each, from_pandas=True) for name, each in zip(RATIOS, means, strict=True)}
+    return pa.table(columns, schema=pa.schema([RECALL.field(name) for name in columns]))
+
+
+def mean_gold(gold_sparsity: Floats, head: Ints) -> float:
+    """How sparse the gold graphs are, as a mean over heads; NaN if there is no point."""
+    return float(mean(grouped_means(gold_sparsity, head, int(head.max(initial=-1)) + 1)))
+
+
+def numbered(table: pa.Table, columns: Sequence[str]) -> tuple[list[Any], Ints]:
+    """The distinct combinations of some columns, sorted, and which one each row has."""
+    code = np.zeros(table.num_rows, dtype=np.int64)
+    names: list[list[Any]] = []
+    for column in columns:
+        encoded = table[column].combine_chunks().dictionary_encode()
+        names.append(encoded.dictionary.to_pylist())
+        code = code * max(1, len(names[-1])) + encoded.indices.to_numpy()
+    found, which = np.unique(code, return_inverse=True)
+    combinations = []
+    for one in found.tolist():
+        parts = []
+        for values in reversed(names):
+            one, place = divmod(one, max(1, len(values)))
+            parts.append(values[place])
+        combinations.append(tuple(reversed(parts)))
+    order = sorted(range(len(combinations)), key=combinations.__getitem__)
+    place_of = np.empty(len(order), dtype=np.int64)
+    place_of[order] = np.arange(len(order))
+    return [combinations[one] for one in order], place_of[which]

@@ -6,7 +6,6 @@ units of one layer: it reads its queries and keys once, and computes their gold 
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.ratios import every_ratio, mean
 from ...errors import SparsefinderError
 from ...finders import Finder
 from ...learning.sample import Sample
@@ -134,7 +134,10 @@ class _Pass:
 
 
 def _columns(done: _Pass, grid: SweepGrid, seed: int) -> dict[str, Any]:
-    """The points of a unit: a row for each setting, number of global tokens, window and head."""
+    """The points of a unit: a row for each setting, number of global tokens, window and head.
+
+    A head that has no gold pair in any sequence has no recall: NaN.
+    """
     # Sequences end to end; the settings of a pass one after the other.
     sums = {
         name: np.concatenate(
@@ -146,17 +149,7 @@ def _columns(done: _Pass, grid: SweepGrid, seed: int) -> dict[str, Any]:
         name: np.concatenate([getattr(batch[0], name) for batch in done.tallies])
         for name in ("visible", "gold", "queries")
     }
-    with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
-        # A head without a single gold pair has no recall, and says so with a NaN.
-        warnings.filterwarnings("ignore", "Mean of empty slice", RuntimeWarning)
-        means = {
-            "sparsity": np.nanmean(1 - sums["predicted"] / fixed["visible"], -2),
-            "recall": np.nanmean(sums["hits"] / fixed["gold"], -2),
-            "precision": np.nanmean(sums["hits"] / sums["predicted"], -2),
-            "full_recall": np.nanmean(sums["complete"] / fixed["queries"], -2),
-            "empty_rows": np.nanmean(sums["empty"] / fixed["queries"], -2),
-            "gold_sparsity": np.nanmean(1 - fixed["gold"] / fixed["visible"], -2),
-        }
+    means = {name: mean(each, -2) for name, each in every_ratio({**sums, **fixed}).items()}
     counts = {name: sums[name].sum(-2) for name in ("predicted", "hits")}
     counts |= {name: fixed[name].sum(-2) for name in ("visible", "gold")}
     shape = means["recall"].shape

@@ -12,7 +12,7 @@ import numpy as np
 from ...core.pareto import frontier, hypervolume, quality, quality_at, sparsity_at
 from ...files import whole_file
 from ..folder import RunFolder
-from .points import averaged, read_points
+from .points import HEAD, averaged, mean_gold, numbered, read_points
 
 __all__ = ["print_summary", "summary", "write_summary"]
 
@@ -28,7 +28,9 @@ def summary(folder: RunFolder) -> list[Row]:
     best score at that sparsity. score_hypervolume: of sparsity and the share of the full model's score.
     """
     rows: dict[tuple[str, str], Row] = {}
-    for key, points, gold in _by_method(averaged(read_points(folder, "recall")).to_pylist(), "gold_sparsity"):
+    measured = read_points(folder, "recall")
+    gold = mean_gold(measured["gold_sparsity"].to_numpy(), numbered(measured, HEAD)[1])
+    for key, points in _by_method(averaged(measured).to_pylist()):
         values = _pairs(points, "recall")
         rows[key] = {
             **dict(zip(("method", "inputs"), key, strict=True)),
@@ -39,7 +41,7 @@ def summary(folder: RunFolder) -> list[Row]:
             "metric": None, "score_at_gold": None, "score_hypervolume": None,
         }  # fmt: skip
     better, gold, scored = _scored(folder)
-    for key, points, _ in _by_method(scored, "sparsity"):
+    for key, points in _by_method(scored):
         if key not in rows:
             rows[key] = {**dict.fromkeys(_COLUMNS), "method": key[0], "inputs": key[1], "points": 0}
         sparse = [one["score"] for one in points if one["sparsity"] >= gold and np.isfinite(_number(one["score"]))]
@@ -57,14 +59,14 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def write_summary(folder: RunFolder) -> None:
-    """`points.csv`, every point with whether it is on its method's frontier, and `summary.csv`."""
+def write_summary(folder: RunFolder) -> list[Row]:
+    """`points.csv`, every point with whether it is on its method's frontier, and `summary.csv`, which is returned."""
     rows: list[Row] = []
     for measure, points in (
         ("recall", averaged(read_points(folder, "recall")).to_pylist()),
         ("quality", _scored(folder)[-1]),
     ):
-        for _, some, _ in _by_method(points, "sparsity"):
+        for _, some in _by_method(points):
             ahead = set(frontier(_pairs(some, measure)).tolist())
             rows += [
                 {
@@ -76,7 +78,9 @@ def write_summary(folder: RunFolder) -> None:
                 for place, point in enumerate(some)
             ]
     _write(folder, "points.csv", rows)
-    _write(folder, "summary.csv", summary(folder))
+    found = summary(folder)
+    _write(folder, "summary.csv", found)
+    return found
 
 
 def print_summary(folder: RunFolder) -> None:
@@ -85,8 +89,7 @@ def print_summary(folder: RunFolder) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    write_summary(folder)
-    rows = summary(folder)
+    rows = write_summary(folder)
     scored = any(row["metric"] for row in rows)
     table = Table(box=SIMPLE, title=f"{folder.path.name}: sparsity against recall" + (" and score" if scored else ""))
     shown = [name for name in _COLUMNS if scored or ("score" not in name and name != "metric")]
@@ -105,12 +108,12 @@ def _shown(value: Any) -> str:
     return "–" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _by_method(points: Iterable[Row], gold: str) -> list[tuple[tuple[str, str], list[Row], float]]:
-    """The points of each method and kind of inputs, and the mean of a column over all points."""
+def _by_method(points: Iterable[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
+    """The points of each method and kind of inputs."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for point in points:
         groups.setdefault((point["method"], point["inputs"]), []).append(point)
-    return [(key, some, float(np.nanmean([_number(one[gold]) for one in some]))) for key, some in groups.items()]
+    return list(groups.items())
 
 
 def _scored(folder: RunFolder) -> tuple[str, float, list[Row]]:

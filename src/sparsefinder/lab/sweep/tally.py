@@ -19,7 +19,6 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from ...core.layout import Grid
-from ...core.pieces import Blocks
 from ...finders import GlobalTokens
 from ...learning.sample import Sample
 from .masks import GraphMasks, Masks
@@ -28,10 +27,10 @@ __all__ = ["GoldPairs", "Tally", "tally"]
 
 Array = NDArray[Any]
 
-# Queries to a tile at most: so that a count over all of them fits into 8 bits, which is what makes counting cheap, and
+# Queries per tile at most: so that a count over all of them fits into 8 bits, which is what makes counting cheap, and
 # so that a tile of words stays in the cache.
 ROWS, FEW_ROWS = 255, 128
-# Pairs of a tile, about: more than one head only where they are short.
+# Pairs per tile, about: more than one head only where they are short.
 PAIRS = 1 << 16
 
 
@@ -59,9 +58,8 @@ class GoldPairs:
         self.global_graphs = [GlobalTokens(count)(sample.q, sample.k, sample.layout) for count in self.global_tokens]
         # How far a window reaches to each side; −1 if it is none.
         self.reach = np.array([size // 2 if size else -1 for size in windows], np.int64)
-        (pairs,) = self.graph.pieces
-        assert isinstance(pairs, Blocks), "a gold graph is a list of its pairs"
-        self.rows, self.keys, self.ends = pairs.rows.numpy(), pairs.blocks.numpy(), pairs.offsets.numpy()
+        pairs = self.graph.pairs()
+        self.rows, self.keys, self.ends = pairs.rows.numpy(), pairs.keys.numpy(), pairs.offsets.numpy()
         self.away = np.abs(self.keys - self._position[self._sample_of(self.rows), self.rows % max(grid.n, 1)])
         self.farthest = int(self.away.max(initial=0))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...core.graph import Graph
 from ...core.layout import Grid, Layout
+from ...core.ratios import mean, recall, sparsity
 from ...finders import About, Finder, Place
 from ...finders.base import Keys, Queries
 from ...learning.sample import Sample
@@ -68,12 +69,11 @@ class Watched(Finder):
 
 
 def mean_ratios(layers: Iterable[Watched]) -> dict[str, float]:
-    """Ratios of each head over all that it was called for, and their mean over heads and layers."""
+    """Ratios of each head over all that it was called for, and their mean over heads and layers that have one."""
     called = [layer.pairs for layer in layers if layer.pairs]
     every = {name: np.concatenate([layer[name] for layer in called]) for name in called[0]}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return {
-            "sparsity": float(np.nanmean(1 - every["predicted"] / every["visible"])),
-            "own_recall": float(np.nanmean(every["hits"] / every["gold"])),
-            "own_gold_sparsity": float(np.nanmean(1 - every["gold"] / every["visible"])),
-        }
+    return {
+        "sparsity": float(mean(sparsity(every["predicted"], every["visible"]))),
+        "own_recall": float(mean(recall(every["hits"], every["gold"]))),
+        "own_gold_sparsity": float(mean(sparsity(every["gold"], every["visible"]))),
+    }

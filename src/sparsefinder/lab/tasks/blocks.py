@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from ...errors import InputError
 from .base import ordered_batches
 
-__all__ = ["IGNORED", "Blocks", "cut", "hide", "nearest"]
+__all__ = ["IGNORED", "TextBlocks", "cut", "hide", "nearest"]
 
 # What the loss of transformers' models leaves out.
 IGNORED = -100
@@ -21,7 +21,7 @@ IGNORED = -100
 MASKED, RANDOM = 0.8, 0.1
 
 
-class Blocks(Sequence[dict[str, Tensor]]):
+class TextBlocks(Sequence[dict[str, Tensor]]):
     """Rows of token numbers as examples of a data set; numbers of 4 bytes, because there may be many."""
 
     def __init__(self, rows: Int[Tensor, "count length"]) -> None:
@@ -33,14 +33,14 @@ class Blocks(Sequence[dict[str, Tensor]]):
     @overload
     def __getitem__(self, place: int) -> dict[str, Tensor]: ...
     @overload
-    def __getitem__(self, place: slice) -> Blocks: ...
-    def __getitem__(self, place: int | slice) -> dict[str, Tensor] | Blocks:
+    def __getitem__(self, place: slice) -> TextBlocks: ...
+    def __getitem__(self, place: int | slice) -> dict[str, Tensor] | TextBlocks:
         if isinstance(place, slice):
-            return Blocks(self.rows[place])
+            return TextBlocks(self.rows[place])
         return {"input_ids": self.rows[place].long()}
 
 
-def cut(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> Blocks:
+def cut(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> TextBlocks:
     """The texts one after the other, cut into blocks of `length` tokens, each between the tokenizer's special tokens.
 
     What is left at the end is dropped, unless it is all there is.
@@ -59,7 +59,7 @@ def cut(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -
     room = min(room, len(stream))
     rows = stream[: len(stream) // room * room].view(-1, room)
     sides = [torch.tensor(ids, dtype=torch.int32).expand(len(rows), -1) for ids in (front, back)]
-    return Blocks(torch.cat([sides[0], rows, sides[1]], 1))
+    return TextBlocks(torch.cat([sides[0], rows, sides[1]], 1))
 
 
 def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:

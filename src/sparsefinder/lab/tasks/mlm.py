@@ -18,13 +18,13 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from ...errors import InputError
-from ...hf.checkpoints import load_model
 from ..recipe import MaskedLM
 from .base import Inputs, Score, Tokens, draw, ordered_batches, padded
-from .blocks import IGNORED, Blocks, cut, hide, nearest
+from .blocks import IGNORED, TextBlocks, cut, hide, nearest
 from .data import read_texts
-from .teacher import from_checkpoint, from_config, write_teacher
-from .tokenizer import byte_level, find_tokenizer, load_tokenizer, text_of
+from .taught import TaughtTask
+from .teacher import from_checkpoint, from_config
+from .tokenizer import byte_level, text_of
 from .training import fit, generator_for
 
 __all__ = ["MaskedLMTask"]
@@ -33,7 +33,7 @@ __all__ = ["MaskedLMTask"]
 EVALUATION_SEED = 20_220_522
 
 
-class MaskedLMTask:
+class MaskedLMTask(TaughtTask[MaskedLM]):
     """Masked language modelling as a recipe describes it."""
 
     metric = "perplexity"
@@ -41,34 +41,9 @@ class MaskedLMTask:
     kinds = ("encoder",)
 
     def __init__(self, recipe: MaskedLM, seed: int) -> None:
-        self.recipe, self.seed = recipe, seed
-        # Data and tokenizer are read once, however often a sweep evaluates.
-        self._tokenizer_of = lru_cache(maxsize=2)(load_tokenizer)
+        super().__init__(recipe, seed)
         self._train_blocks = lru_cache(maxsize=1)(self._cut_train)
         self._hidden_blocks = lru_cache(maxsize=1)(self._hide_valid)
-
-    def train(self, training: Path, teacher: Path) -> None:
-        recipe = self.recipe
-        folder = find_tokenizer(
-            recipe.tokenizer or recipe.checkpoint, training / "tokenizer",
-            lambda: byte_level(read_texts(recipe.data.train), recipe.vocabulary),
-        )  # fmt: skip
-        tokenizer = self._tokenizer_of(folder)
-        if tokenizer.mask_token_id is None:
-            raise InputError("tokenizer", f"{folder} without a mask token", "one for masked language modelling")
-        model = self._start(tokenizer)
-        if len(tokenizer) > model.config.vocab_size:
-            got = f"{len(tokenizer)} tokens for a model of {model.config.vocab_size}"
-            raise InputError("tokenizer", got, "one with no more tokens than the model has embeddings")
-        model = fit(
-            model, training, recipe.training, self.seed,
-            train=self._train_blocks(folder), valid=self._hidden_blocks(folder)[: recipe.evaluate],
-            collate=self._collate(tokenizer),
-        )  # fmt: skip
-        write_teacher(teacher, model, tokenizer, lambda: self.evaluate(model, folder))
-
-    def load(self, teacher: Path) -> PreTrainedModel:
-        return load_model(teacher, finders=False).eval()
 
     def sequences(self, teacher: Path, count: int, longer_than: int = 0) -> list[Inputs]:
         blocks = self._train_blocks(teacher)
@@ -125,14 +100,32 @@ class MaskedLMTask:
             details["far perplexity"] = math.exp(float(loss[far].mean()))
         return Score(self.metric, math.exp(float(loss.mean())), self.better, len(blocks), None, details)
 
+    def _new_tokenizer(self) -> PreTrainedTokenizerBase:
+        return byte_level(read_texts(self.recipe.data.train), self.recipe.vocabulary)
+
+    def _fit(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, training: Path
+    ) -> PreTrainedModel:
+        if len(tokenizer) > model.config.vocab_size:
+            got = f"{len(tokenizer)} tokens for a model of {model.config.vocab_size}"
+            raise InputError("tokenizer", got, "one with no more tokens than the model has embeddings")
+        return fit(
+            model, training, self.recipe.training, self.seed,
+            train=self._train_blocks(folder), valid=self._hidden_blocks(folder)[: self.recipe.evaluate],
+            collate=self._collate(tokenizer),
+        )  # fmt: skip
+
     def _start(self, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
         recipe = self.recipe
+        if tokenizer.mask_token_id is None:
+            got = f"{tokenizer.name_or_path} without a mask token"
+            raise InputError("tokenizer", got, "one for masked language modelling")
         if recipe.checkpoint is not None:
             return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForMaskedLM)
         given = {"architecture": "BertForMaskedLM", **(recipe.model or {})}
         return from_config(given, recipe.alpha, tokenizer, recipe.length, self.seed)
 
-    def _cut_train(self, tokenizer: Path) -> Blocks:
+    def _cut_train(self, tokenizer: Path) -> TextBlocks:
         return cut(read_texts(self.recipe.data.train), self._tokenizer_of(tokenizer), self.recipe.length)
 
     def _hide_valid(self, tokenizer: Path) -> list[dict[str, Tensor]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,17 +13,19 @@ from transformers import PreTrainedTokenizerBase
 from .base import padded
 from .blocks import IGNORED
 from .data import Pair
-from .training import generator_for
+from .training import Example, generator_for
 
-__all__ = ["NOISY", "Collator", "Example", "encode"]
+__all__ = ["NOISY", "Collator", "encode"]
 
-# {"input_ids": source, "labels": target}, each with the end of the sentence; and perhaps a mark of training.
-Example = dict[str, Any]
+# The mark of an example that is trained on.
 NOISY = "noisy"
 
 
 def encode(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, length: int | None) -> list[Example]:
-    """Pairs as token numbers, cut after `length` of them."""
+    """Pairs as token numbers, cut after `length` of them.
+
+    {"input_ids": source, "labels": target}, each with the end of the sentence.
+    """
     settings: dict[str, Any] = {"truncation": length is not None, "max_length": length, "verbose": False}
     sources = tokenizer([source for source, _ in pairs], **settings)["input_ids"]
     # Some tokenizers treat the two languages differently.
@@ -44,7 +46,7 @@ class Collator:
         self.special = torch.tensor([*tokenizer.all_special_ids, start])
         self.begins = _begins_a_word(tokenizer)
 
-    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         ids, real = padded([one["input_ids"] for one in examples], self.padding)
         inputs, decoded = padded([[self.start, *one["labels"][:-1]] for one in examples], self.padding)
         labels, _ = padded([one["labels"] for one in examples], IGNORED)

@@ -34,7 +34,7 @@ from ...files import DiskError, write_text
 from ...hf.checkpoints import load_model
 from ..recipe import Training
 
-__all__ = ["Examples", "fit", "generator_for", "last_checkpoint"]
+__all__ = ["Example", "Examples", "fit", "generator_for", "last_checkpoint"]
 
 # Written into a checkpoint when all else is: the names and sizes of its files.
 COMPLETE = "complete.json"
@@ -43,6 +43,7 @@ KEPT = 3
 # Sentences of so many batches are sorted by length together: enough for little padding, few enough to stay shuffled.
 POOL = 50
 
+# What the model takes, by name: token numbers, mostly.
 Example = Mapping[str, Any]
 Collate = Callable[[list[Example]], dict[str, Tensor]]
 

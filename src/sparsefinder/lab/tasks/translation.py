@@ -13,19 +13,19 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from ...errors import InputError
-from ...hf.checkpoints import load_model
 from ..recipe import Translation
 from .base import Inputs, Score, Tokens, draw, ordered_batches, padded
 from .data import Pair, read_pairs
-from .sentences import NOISY, Collator, Example, encode
-from .teacher import from_checkpoint, from_config, write_teacher
-from .tokenizer import find_tokenizer, joint, load_tokenizer, text_of
-from .training import fit
+from .sentences import NOISY, Collator, encode
+from .taught import TaughtTask
+from .teacher import from_checkpoint, from_config
+from .tokenizer import joint, text_of
+from .training import Example, fit
 
 __all__ = ["TranslationTask"]
 
 
-class TranslationTask:
+class TranslationTask(TaughtTask[Translation]):
     """Translation as a recipe describes it."""
 
     metric = "BLEU"
@@ -33,32 +33,10 @@ class TranslationTask:
     kinds = ("decoder",)
 
     def __init__(self, recipe: Translation, seed: int) -> None:
-        self.recipe, self.seed = recipe, seed
-        # Data and tokenizer are read once, however often a sweep evaluates.
-        self._tokenizer_of = lru_cache(maxsize=2)(load_tokenizer)
+        super().__init__(recipe, seed)
         self._start_of = lru_cache(maxsize=2)(_decoder_start)
         self._train_examples = lru_cache(maxsize=1)(self._encode_train)
         self._test_examples = lru_cache(maxsize=1)(self._encode_test)
-
-    def train(self, training: Path, teacher: Path) -> None:
-        recipe = self.recipe
-        folder = find_tokenizer(
-            recipe.tokenizer or recipe.checkpoint, training / "tokenizer",
-            lambda: joint((text for pair in read_pairs(recipe.data.train) for text in pair), recipe.vocabulary),
-        )  # fmt: skip
-        tokenizer = self._tokenizer_of(folder)
-        model = self._start(tokenizer)
-        start = model.config.decoder_start_token_id
-        noisy: list[Example] = [{**one, NOISY: True} for one in self._train_examples(folder)]
-        model = fit(
-            model, training, recipe.training, self.seed,
-            train=noisy, valid=encode(read_pairs(recipe.data.valid), tokenizer, recipe.length),
-            collate=Collator(tokenizer, start, recipe.word_dropout, self.seed), label_smoothing=recipe.label_smoothing,
-        )  # fmt: skip
-        write_teacher(teacher, model, tokenizer, lambda: self.evaluate(model, folder))
-
-    def load(self, teacher: Path) -> PreTrainedModel:
-        return load_model(teacher, finders=False).eval()
 
     def sequences(self, teacher: Path, count: int, longer_than: int = 0) -> list[Inputs]:
         examples = self._train_examples(teacher)
@@ -134,6 +112,21 @@ class TranslationTask:
             for place, row in zip(places, out, strict=True):
                 said[place] = text_of(tokenizer, row.tolist())
         return said
+
+    def _new_tokenizer(self) -> PreTrainedTokenizerBase:
+        texts = (text for pair in read_pairs(self.recipe.data.train) for text in pair)
+        return joint(texts, self.recipe.vocabulary)
+
+    def _fit(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, training: Path
+    ) -> PreTrainedModel:
+        recipe, start = self.recipe, model.config.decoder_start_token_id
+        noisy: list[Example] = [{**one, NOISY: True} for one in self._train_examples(folder)]
+        return fit(
+            model, training, recipe.training, self.seed,
+            train=noisy, valid=encode(read_pairs(recipe.data.valid), tokenizer, recipe.length),
+            collate=Collator(tokenizer, start, recipe.word_dropout, self.seed), label_smoothing=recipe.label_smoothing,
+        )  # fmt: skip
 
     def _start(self, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
         recipe = self.recipe

@@ -1,27 +1,14 @@
-"""Recipes: what a run does, from text to report, as YAML that is checked before anything starts.
-
->>> recipe = load_recipe("recipes/demo-mlm.yaml", ["seed=1", "task.training.steps=500"])
->>> recipe.task.training.steps
-500
-
-Every key is in the classes below with what it means; whatever is left out takes the default that stands there.
-"""
+"""What a recipe may say: every key with what it means, and the default that it takes where it is left out."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from ..errors import InputError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
-    "Accuracy", "Fit", "HubSource", "MaskedLM", "Method", "Recipe", "Report", "Sweep", "Timing", "Trace", "Training",
-    "Translation", "dump_recipe", "load_recipe",
+    "Accuracy", "BuiltinSource", "Fit", "HubSource", "MaskedLM", "Method", "PairData", "PairSource", "Part", "Recipe",
+    "Report", "Sweep", "TextData", "TextSource", "Timing", "Trace", "Training", "Translation",
 ]  # fmt: skip
 
 
@@ -55,7 +42,7 @@ class BuiltinSource(Part):
     count: int | None = Field(None, ge=1)
 
 
-# A path is text, one paragraph a line. Pairs: one path of tab-separated lines, or two of aligned lines. Plain or .gz.
+# A path is text, one paragraph per line. Pairs: one path of tab-separated lines, or two of aligned lines. Plain or .gz.
 TextSource = str | HubSource | BuiltinSource
 PairSource = str | tuple[str, str] | HubSource | BuiltinSource
 
@@ -279,68 +266,6 @@ class Recipe(Part):
     accuracy: Accuracy | None = None
     timing: Timing | None = None
     report: Report = Report()
-
-
-def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
-    """Read a recipe, with changes like `task.training.steps=500`, whose values are YAML."""
-    file = Path(path)
-    if not file.is_file():
-        near = [str(one) for one in sorted(file.parent.glob("*.yaml"))] if file.parent.is_dir() else []
-        want = "a YAML file" + (f", such as {', '.join(near[:8])}" if near else "")
-        raise InputError("recipe", f"{path}, which is not there", want)
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError("recipe", f"{path}: {error}", "a file of valid YAML") from error
-    if not isinstance(content, dict):
-        raise InputError("recipe", f"{path} with {type(content).__name__} at the top", "keys: name, task, …")
-    for change in changes:
-        _set(content, change)
-    try:
-        return Recipe.model_validate(content)
-    except ValidationError as error:
-        raise InputError("recipe", _explained(error), f"what {path} may say, see docs/recipes.md") from error
-
-
-def dump_recipe(recipe: Recipe) -> str:
-    """The recipe as YAML, with every default filled in."""
-    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-
-
-def _set(content: dict[str, Any], change: str) -> None:
-    name, equals, value = change.partition("=")
-    if not equals or not name.strip():
-        raise InputError("--set", repr(change), "key=value, such as task.training.steps=500")
-    *parents, last = name.strip().split(".")
-    where = content
-    for parent in parents:
-        where = where.setdefault(parent, {})
-        if not isinstance(where, dict):
-            raise InputError("--set", repr(change), f"a key that has keys below it: {parent} is a value")
-    try:
-        where[last] = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise InputError("--set", repr(change), "a value that is valid YAML, such as [2, 4] or kmeans") from error
-
-
-def _explained(error: ValidationError) -> str:
-    """What is wrong, one line each; for a key that is not known, the nearest one that is."""
-    lines = []
-    for problem in error.errors():
-        # Which of several classes was tried is of no interest to whoever wrote the file.
-        place = [str(part) for part in problem["loc"] if str(part) not in ("masked-lm", "translation")]
-        line = f"{'.'.join(place)}: {problem['msg']}"
-        if problem["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(place[-1], _known(), n=1)
-            line = f"{'.'.join(place)}: no such key" + (f" (did you mean {near[0]!r}?)" if near else "")
-        lines.append(line)
-    return "\n  " + "\n  ".join(lines) + "\n "
-
-
-def _known() -> Iterable[str]:
-    parts: list[type[Part]] = [Recipe, MaskedLM, Translation, TextData, PairData, HubSource, BuiltinSource]
-    parts += [Training, Trace, Fit, Method, Sweep, Accuracy, Timing, Report]
-    return sorted({name for one in parts for name in one.model_fields})
 
 
 def _one_start(task: AnyTask) -> AnyTask:
