@@ -10,7 +10,7 @@ from .core.layout import Grid, Layout
 from .core.metrics import GraphMetrics
 from .errors import InputError, SparsefinderError
 from .extras import MissingExtraError, present
-from .finders import Finder, Full, GlobalTokens, Window, finder
+from .finders import Finder, Fitting, Full, GlobalTokens, Window, finder, register
 from .fitted import Sparsefinder
 from .learning.projection import Projection
 from .learning.sample import Sample
@@ -39,6 +39,7 @@ _WAITING = {
 
 __all__ = [
     "Finder",
+    "Fitting",
     "Full",
     "GlobalTokens",
     "Graph",
@@ -64,6 +65,7 @@ __all__ = [
     "push_model",
     "record",
     "record_traces",
+    "register",
     "save_model",
     "use_entmax",
     "use_finders",
