@@ -58,11 +58,7 @@ function showTiming() {
     return { view: chart({ label, x, describe, ...options() }), options };
   };
   const panels = [
-    panel(
-      (spot) => spot.seconds,
-      "seconds for a pass over the data",
-      "Running time by number of attended blocks",
-    ),
+    panel((spot) => spot.seconds, "seconds for a pass over the data", "Running time by number of attended blocks"),
     panel(
       (spot) => (spot.score === null ? null : real(spot.score)),
       score.axis,
