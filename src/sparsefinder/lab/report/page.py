@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 from importlib.resources import files
 from string import Template
@@ -18,24 +19,32 @@ __all__ = ["page"]
 
 # Letters of data at most: a page stays under 15 MB. Maps get what the rest leaves.
 MOST = 13_000_000
-# In this order: each may use what those before it define.
-SCRIPTS = (
-    "data.js", "elements.js", "markers.js", "legend.js", "chart.js", "overview.js", "pareto.js", "heads.js",
-    "grid.js", "map_data.js", "map_canvas.js", "map_input.js", "maps.js", "clusters.js", "timing.js",
-    "provenance.js", "page.js",
-)  # fmt: skip
 
 
 def page(content: Content) -> str:
     """The whole page as HTML."""
-    assets = files(__package__) / "assets"
-    scripts = "\n".join((assets / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return Template((assets / "template.html").read_text(encoding="utf-8")).substitute(
+    return Template((files(__package__) / "assets/template.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(f"{content.recipe.name} – Sparsefinder"),
-        styles=(assets / "page.css").read_text(encoding="utf-8"),
+        styles="\n".join(_assets(".css").values()),
+        modules=safe_json({"imports": {f"report/{name}": _url(name, text) for name, text in _assets(".js").items()}}),
         data=safe_json(_data(content)),
-        scripts=scripts,
     )
+
+
+def _assets(ending: str) -> dict[str, str]:
+    """The files of one kind, by name. Nothing rests on their order: scripts import, and styles keep to their own."""
+    found = sorted((one for one in (files(__package__) / "assets").iterdir() if one.name.endswith(ending)), key=str)
+    return {one.name: one.read_text(encoding="utf-8") for one in found}
+
+
+def _url(name: str, script: str) -> str:
+    """A module as an address that holds it. Consoles and debuggers show the name.
+
+    Browsers import modules by address, and pages opened from a disk may import no other file. An import map names the
+    addresses: so modules stay files that say what they take from each other, and nobody needs a bundler. They say
+    `report/chart.js` and not `./chart.js`, since nothing is relative to an address like these.
+    """
+    return f"data:text/javascript;base64,{base64.b64encode(f'{script}//# sourceURL=report/{name}'.encode()).decode()}"
 
 
 def _data(content: Content) -> dict[str, Any]:

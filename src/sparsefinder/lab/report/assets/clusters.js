@@ -1,8 +1,12 @@
 // Clusters of k-means finders and the parts of speech in them: queries and keys apart, given the cluster or given the tag.
 
+import { data, inflate } from "report/data.js";
+import { choice, figure, make, section, withCode } from "report/elements.js";
+import { rowName } from "report/grid.js";
+
 const SIDES = ["queries", "keys"];
 
-function showClusters() {
+export function showClusters() {
   const host = section("clusters");
   if (data.clusters.why) return host.append(make("p", { class: "note" }, withCode(data.clusters.why)));
   const { found, sentences } = data.clusters;

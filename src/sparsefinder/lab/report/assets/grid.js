@@ -1,7 +1,11 @@
 // A table of layers and heads, a number in each cell, whose cells choose a head.
 
+import { data } from "report/data.js";
+import { make, roving } from "report/elements.js";
+import { percent } from "report/format.js";
+
 // heads: [{kind, layer, head}]; the table keeps its shape, `update` changes its numbers.
-function headGrid(caption, heads, pick) {
+export function headGrid(caption, heads, pick) {
   const rows = [...new Set(heads.map(rowName))];
   const columns = [...new Set(heads.map((one) => one.head))].sort((one, other) => one - other);
   const buttons = heads.map((one, place) =>
@@ -59,6 +63,6 @@ function headGrid(caption, heads, pick) {
 }
 
 const severalKinds = new Set((data.heads?.names ?? data.maps?.sites ?? []).map((one) => one.kind)).size > 1;
-function rowName({ kind, layer }) {
+export function rowName({ kind, layer }) {
   return severalKinds ? `${kind} ${layer}` : String(layer);
 }

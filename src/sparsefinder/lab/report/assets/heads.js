@@ -1,5 +1,14 @@
 // Single heads: recall at a chosen sparsity for all of them, the frontiers of the chosen one, and small multiples.
 
+import { SPARSITY_TITLE } from "report/axes.js";
+import { chart } from "report/chart.js";
+import { clouds, column, data, headName, settingWords } from "report/data.js";
+import { choice, draw, figure, make, note, roving, section } from "report/elements.js";
+import { percent } from "report/format.js";
+import { headGrid, rowName } from "report/grid.js";
+import { colour, DASHES } from "report/markers.js";
+import { chosenHead, hiddenSeries } from "report/signals.js";
+
 const STEPS = 65535;
 
 function decodedFrontiers(encoded) {
@@ -22,7 +31,7 @@ function decodedFrontiers(encoded) {
   return found;
 }
 
-function showHeads() {
+export function showHeads() {
   const host = section("heads");
   if (!data.heads) return host.append(note("This run has no points yet: its sweep has not been run."));
   const sets = data.heads.frontiers.map(decodedFrontiers);

@@ -1,12 +1,15 @@
 // A canvas with one matrix of queries (rows) and keys (columns): cells in colour, gold pairs starred, tokens on both axes.
 
+import { spelled, styleValue } from "report/elements.js";
+import { star } from "report/markers.js";
+
 // Cells this large have room for a star; smaller ones are coloured as a whole.
 const STAR_CELL = 7;
 const LABEL_SPACE = 11;
 const MOST_HEIGHT = 620;
 
 // What both matrices show of the whole: its size (1 shows all), and the first row and column, in cells.
-const wholeView = () => ({ zoom: 1, row: 0, column: 0 });
+export const wholeView = () => ({ zoom: 1, row: 0, column: 0 });
 
 function canvasGeometry(map, view, width) {
   const most = width < 420 ? 64 : 90;
@@ -24,7 +27,7 @@ function labelRoom(map, side, most) {
   return Math.min(most, 16 + 7 * map.longest[side]);
 }
 
-function clampedView(map, view) {
+export function clampedView(map, view) {
   const most = (count) => Math.max(0, count - count / view.zoom);
   return {
     zoom: view.zoom,
@@ -34,7 +37,7 @@ function clampedView(map, view) {
 }
 
 // paint(i, j) -> {fill: strength from 0 to 1 of the cell's colour, star: "hit", "miss" or null}
-function drawMatrix(canvas, map, view, paint, cursor, width) {
+export function drawMatrix(canvas, map, view, paint, cursor, width) {
   const ratio = window.devicePixelRatio || 1;
   const shape = canvasGeometry(map, view, width);
   canvas.width = Math.round(width * ratio);

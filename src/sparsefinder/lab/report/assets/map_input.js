@@ -1,7 +1,9 @@
 // What pointer and keyboard do on a matrix: read a cell, move the view, zoom.
 
+import { wholeView } from "report/map_canvas.js";
+
 // Hover reads a cell, a drag moves the view, a double click zooms in.
-function pointing(canvas, now, act) {
+export function pointing(canvas, now, act) {
   let from = null;
   const cellAt = (event) => {
     const { map, view, shape } = now(),
@@ -38,7 +40,7 @@ function pointing(canvas, now, act) {
   canvas.addEventListener("dblclick", (event) => now() && act.zoom(2, cellAt(event) ?? undefined));
 }
 
-function keys(event, map, state, read, zoom, render) {
+export function keys(event, map, state, read, zoom, render) {
   if (!map) return;
   const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
   if (event.key === "+" || event.key === "=") zoom(1.6);

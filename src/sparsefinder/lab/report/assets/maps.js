@@ -1,6 +1,26 @@
 // Attention maps: choose a sentence, a head and a finder; see what it predicts, what weights come of it, and what is gold.
 
-function showMaps() {
+import { data } from "report/data.js";
+import {
+  choice,
+  darkScheme,
+  figure,
+  make,
+  note,
+  onWidth,
+  section,
+  spelled,
+  visible,
+  withCode,
+} from "report/elements.js";
+import { percent } from "report/format.js";
+import { headGrid } from "report/grid.js";
+import { clampedView, drawMatrix, wholeView } from "report/map_canvas.js";
+import { mapOf } from "report/map_data.js";
+import { keys, pointing } from "report/map_input.js";
+import { chosenHead } from "report/signals.js";
+
+export function showMaps() {
   const host = section("maps");
   const { maps } = data;
   if (!maps?.sentences.length)

@@ -1,6 +1,11 @@
 // What was run, what came out, and the table of methods.
 
-function showOverview() {
+import { data } from "report/data.js";
+import { make, note, section, table, visible } from "report/elements.js";
+import { percent } from "report/format.js";
+import { colour, swatch } from "report/markers.js";
+
+export function showOverview() {
   document.getElementById("name").textContent = data.name;
   document.getElementById("description").textContent = visible(data.description);
   const host = section("overview");

@@ -1,8 +1,13 @@
 // Sparsity against recall and against the model's score, over all heads and layers.
 
-const SPARSITY_TITLE = "sparsity (% of pairs left out)";
+import { roomy, SPARSITY_TITLE } from "report/axes.js";
+import { chart } from "report/chart.js";
+import { clouds, data, settingWords } from "report/data.js";
+import { figure, make, note, numbers, section, table } from "report/elements.js";
+import { percent } from "report/format.js";
+import { legend } from "report/legend.js";
 
-function showPareto() {
+export function showPareto() {
   const host = section("pareto");
   if (!clouds.recall && !clouds.scores)
     return host.append(note("This run has no points yet: its sweep has not been run."));
@@ -50,17 +55,6 @@ const sparsityAxis = (xs) => {
     format: (value) => (100 * value).toFixed(0),
   };
 };
-
-function figure(title, body, caption, more) {
-  return make(
-    "figure",
-    {},
-    make("h3", {}, title),
-    body,
-    caption ? make("figcaption", {}, caption) : null,
-    more ?? null,
-  );
-}
 
 function recallFigure() {
   const cloud = clouds.recall,

@@ -1,6 +1,13 @@
 // Running time and quality by the number of attended blocks.
 
-function showTiming() {
+import { roomy } from "report/axes.js";
+import { chart } from "report/chart.js";
+import { data } from "report/data.js";
+import { choice, figure, make, numbers, section, table, withCode } from "report/elements.js";
+import { duration, percent } from "report/format.js";
+import { swatch } from "report/markers.js";
+
+export function showTiming() {
   const host = section("timing");
   const { timing, score } = data;
   if (!timing)
