@@ -4,69 +4,68 @@ import { draw } from "report/elements.js";
 
 export const SPARSITY_TITLE = "sparsity (% of pairs left out)";
 
-export function axes(options, inner, sx, sy, width) {
-  const group = draw("g", { class: "axes" });
-  const { x, y } = options;
-  const across = x.ticks ?? ticks(x.range, Math.max(3, Math.floor((inner.right - inner.left) / 70)));
-  for (const value of across) {
-    const px = sx(value);
-    group.append(
-      draw("path", { class: "gridline", d: `M${px} ${inner.top}V${inner.bottom}` }),
-      draw("text", { x: px, y: inner.bottom + 17, "text-anchor": "middle" }, (x.format ?? plain(across))(value)),
-    );
-  }
-  const upwards = ticks(y.range, 6);
-  for (const value of upwards) {
-    const py = sy(value);
-    group.append(
-      draw("path", { class: "gridline", d: `M${inner.left} ${py}H${inner.right}` }),
-      draw("text", { x: inner.left - 8, y: py + 4, "text-anchor": "end" }, (y.format ?? plain(upwards))(value)),
-    );
-  }
-  group.append(
-    draw(
-      "text",
-      { class: "title", x: (inner.left + inner.right) / 2, y: inner.bottom + 38, "text-anchor": "middle" },
-      x.title,
-    ),
-    draw(
-      "text",
-      {
-        class: "title",
-        transform: `translate(13 ${(inner.top + inner.bottom) / 2}) rotate(-90)`,
-        "text-anchor": "middle",
-      },
-      y.title,
-    ),
+// frame: {width, inner, across, upwards}, as a chart is laid out.
+export function axes(options, frame) {
+  return draw(
+    "g",
+    { class: "axes" },
+    columns(options.x, frame),
+    rows(options.y, frame),
+    titles(options, frame),
+    (options.rules ?? []).map((rule) => ruleAcross(rule, options.rules, frame)),
   );
-  for (const rule of options.rules ?? []) {
-    const vertical = rule.axis === "x",
-      at = vertical ? sx(rule.value) : sy(rule.value);
-    const [low, high] = vertical ? [inner.left, inner.right] : [inner.top, inner.bottom];
-    if (at < low - 1 || at > high + 1) continue;
-    group.append(
-      draw("path", {
-        class: "rule",
-        "stroke-dasharray": rule.dash ?? "5 4",
-        d: vertical ? `M${at} ${inner.top}V${inner.bottom}` : `M${inner.left} ${at}H${inner.right}`,
-      }),
-    );
-    // Labels stay within the chart: towards the middle where a line is near an edge, below the line where another is near.
-    const end = vertical && at > width / 2;
-    const crowded = options.rules.some(
-      (other) => other.axis === "y" && sy(other.value) < at && sy(other.value) > at - 16,
-    );
-    group.append(
-      vertical
-        ? draw(
-            "text",
-            { class: "rule-label", x: at + (end ? 4 : -4), y: inner.top - 9, "text-anchor": end ? "end" : "start" },
-            rule.label,
-          )
-        : draw("text", { class: "rule-label", x: inner.left + 5, y: at + (crowded ? 15 : -6) }, rule.label),
-    );
+}
+
+function columns(axis, { inner, across }) {
+  const values = axis.ticks ?? ticks(axis.range, Math.max(3, Math.floor((inner.right - inner.left) / 70)));
+  const format = axis.format ?? plain(values);
+  return values.flatMap((value) => [
+    draw("path", { class: "gridline", d: `M${across(value)} ${inner.top}V${inner.bottom}` }),
+    draw("text", { x: across(value), y: inner.bottom + 17, "text-anchor": "middle" }, format(value)),
+  ]);
+}
+
+function rows(axis, { inner, upwards }) {
+  const values = ticks(axis.range, 6);
+  const format = axis.format ?? plain(values);
+  return values.flatMap((value) => [
+    draw("path", { class: "gridline", d: `M${inner.left} ${upwards(value)}H${inner.right}` }),
+    draw("text", { x: inner.left - 8, y: upwards(value) + 4, "text-anchor": "end" }, format(value)),
+  ]);
+}
+
+function titles({ x, y }, { inner }) {
+  const middle = (inner.left + inner.right) / 2;
+  const turned = `translate(13 ${(inner.top + inner.bottom) / 2}) rotate(-90)`;
+  return [
+    draw("text", { class: "title", x: middle, y: inner.bottom + 38, "text-anchor": "middle" }, x.title),
+    draw("text", { class: "title", transform: turned, "text-anchor": "middle" }, y.title),
+  ];
+}
+
+// A line across the chart at a value, and its label; nothing where the value is outside.
+function ruleAcross(rule, rules, frame) {
+  const { inner, across, upwards } = frame;
+  const vertical = rule.axis === "x";
+  const at = vertical ? across(rule.value) : upwards(rule.value);
+  const [low, high] = vertical ? [inner.left, inner.right] : [inner.top, inner.bottom];
+  if (at < low - 1 || at > high + 1) return [];
+  const d = vertical ? `M${at} ${inner.top}V${inner.bottom}` : `M${inner.left} ${at}H${inner.right}`;
+  return [
+    draw("path", { class: "rule", "stroke-dasharray": rule.dash ?? "5 4", d }),
+    draw("text", { class: "rule-label", ...labelPlace(at, vertical, rules, frame) }, rule.label),
+  ];
+}
+
+// Labels stay within the chart: towards the middle where a line is near an edge, below the line where another is near.
+function labelPlace(at, vertical, rules, { inner, upwards, width }) {
+  if (vertical) {
+    const end = at > width / 2;
+    return { x: at + (end ? 4 : -4), y: inner.top - 9, "text-anchor": end ? "end" : "start" };
   }
-  return group;
+  const others = rules.filter((rule) => rule.axis === "y").map((rule) => upwards(rule.value));
+  const crowded = others.some((other) => other < at && other > at - 16);
+  return { x: inner.left + 5, y: at + (crowded ? 15 : -6) };
 }
 
 // Round numbers within a range, about so many.

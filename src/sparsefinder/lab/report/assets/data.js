@@ -42,6 +42,9 @@ function decodedCloud(encoded) {
 
 export const clouds = { recall: decodedCloud(data.recall), scores: decodedCloud(data.scores) };
 
+// A score as it was measured, from one of which more is better; and back.
+export const realScore = (value) => (data.score.lower ? -value : value);
+
 export function headName(place) {
   const { kind, layer, head } = data.heads.names[place];
   const kinds = new Set(data.heads.names.map((one) => one.kind)).size;

@@ -6,7 +6,7 @@ function fill(node, attributes, children) {
     else if (value !== null && value !== undefined && value !== false)
       node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return node;
 }
 
@@ -23,10 +23,17 @@ export function withCode(text) {
 }
 
 export function choice(label, options, pick) {
-  const select = make("select", { onchange: () => pick(select.value) });
-  for (const { value, text } of options) select.append(make("option", { value }, text));
+  const select = make("select", { onchange: () => pick(select.value) }, optionsOf(options));
   return { label: make("label", { class: "control" }, make("span", {}, label), select), select };
 }
+
+// Another list to choose from, and what is chosen of it.
+export function refill(select, options, value) {
+  select.replaceChildren(...optionsOf(options));
+  select.value = value;
+}
+
+const optionsOf = (options) => options.map(({ value, text }) => make("option", { value }, text));
 
 // kind: "stack" for a table whose rows become blocks where the page is narrow.
 export function table(caption, headings, rows, kind = null) {

@@ -2,7 +2,7 @@
 
 import { roomy, SPARSITY_TITLE } from "report/axes.js";
 import { chart } from "report/chart.js";
-import { clouds, data, settingWords } from "report/data.js";
+import { clouds, data, realScore, settingWords } from "report/data.js";
 import { figure, make, note, numbers, section, table } from "report/elements.js";
 import { percent } from "report/format.js";
 import { legend } from "report/legend.js";
@@ -90,10 +90,9 @@ function scoreFigure() {
   const cloud = clouds.scores,
     lines = linesOf(cloud),
     { score } = data;
-  const real = (value) => (score.lower ? -value : value);
   // Where a model falls apart its perplexity is astronomic; the chart keeps to three times the full model's.
   const floor = score.lower ? -3 * score.value : -Infinity;
-  const full = real(score.value);
+  const full = realScore(score.value);
   const [low, high] = roomy([...cloud.y, full].filter((value) => value >= floor));
   const below = cloud.y.reduce((count, value) => count + (value < floor), 0);
   const view = chart({
@@ -106,7 +105,7 @@ function scoreFigure() {
     star: data.gold === undefined ? null : { x: data.gold, y: full, label: "full entmax model" },
     describe: (line, place) => [
       settingWords(cloud, place),
-      `sparsity ${percent(cloud.x[place])} · ${score.metric} ${real(cloud.y[place]).toFixed(2)}`,
+      `sparsity ${percent(cloud.x[place])} · ${score.metric} ${realScore(cloud.y[place]).toFixed(2)}`,
     ],
   });
   view.box.id = "score-chart";
@@ -117,7 +116,7 @@ function scoreFigure() {
     `Sparsity and ${score.metric}`,
     view.box,
     caption,
-    frontierNumbers(cloud, lines, score.metric, (value) => real(value).toFixed(2)),
+    frontierNumbers(cloud, lines, score.metric, (value) => realScore(value).toFixed(2)),
   );
 }
 
