@@ -16,7 +16,7 @@ import numpy as np
 from ...core.pareto import frontier, frontiers
 from .encoding import column
 from .methods import Series, series_of
-from .points import Floats, Head, Ints, Points, Setting, own_words
+from .points import NO_PARAMETERS, Floats, Head, Ints, Points, Setting, extra_words, own_words
 
 __all__ = ["Cloud", "HeadFrontiers", "Score", "head_frontiers", "recall_cloud", "score_cloud"]
 
@@ -24,8 +24,13 @@ __all__ = ["Cloud", "HeadFrontiers", "Score", "head_frontiers", "recall_cloud", 
 FIXED_WINDOWS = (25, 11)
 # Ratios go to the page in steps of 1/65535.
 STEPS = 65535
-# Of a head's frontier at most so many points go to the page: a multiple of the 100 steps of its slider.
-THINNED = 200
+# The page's slider of sparsity has so many steps, and of a head's frontier at most twice as many points go there.
+SLIDER_STEPS = 100
+THINNED = 2 * SLIDER_STEPS
+# Dashes by the rank of a series, as matplotlib writes them.
+DASHES = ("-", "--", ":", "-.")
+# Where a model falls apart its perplexity is astronomic; charts end at so many times the full model's.
+WORST_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,17 @@ class Score:
 
     def upwards(self, value: float) -> float:
         return -value if self.lower_is_better else value
+
+    @property
+    def floor(self) -> float | None:
+        """Where charts end, upwards being better; None if they show everything."""
+        return -WORST_SHOWN * self.value if self.lower_is_better else None
+
+    def to_page(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric, "value": self.value, "lower": self.lower_is_better, "axis": self.axis,
+            "floor": self.floor,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,16 +92,18 @@ class Cloud:
         real = np.isfinite(self.x) & np.isfinite(self.y)
         places = np.flatnonzero(real)
         shown = [self.settings[place] for place in places.tolist()]
-        own = sorted({one.own for one in shown})
-        number = {one: place for place, one in enumerate(own)}
+        own, extra = sorted({one.own for one in shown}), sorted({(one.window, one.globals) for one in shown})
+        own_place, extra_place = ({one: place for place, one in enumerate(each)} for each in (own, extra))
         best = np.zeros(len(self.settings), dtype=bool)
         best[frontiers(self.points, self.which)] = True
         return {
             "series": column(self.which[places], "u1"),
-            "own": column([number[one.own] for one in shown], "u2"),
-            "words": [own_words(one) for one in own],
-            "window": column([one.window for one in shown], "u2"),
-            "globals": column([one.globals for one in shown], "u2"),
+            # A setting in words is what these two say; few words, since settings are all combinations of them.
+            "own": column([own_place[one.own] for one in shown], "u2"),
+            "extra": column([extra_place[one.window, one.globals] for one in shown], "u2"),
+            "ownWords": [own_words(one) for one in own],
+            "extraWords": [", ".join(extra_words(*one)) for one in extra],
+            "noWords": NO_PARAMETERS,
             "x": column(self.x[places], "f4"),
             "y": column(self.y[places], "f4"),
             "best": column(best[places], "u1"),
@@ -114,6 +132,7 @@ class HeadFrontiers:
         rows = self.rows[kept]
         return {
             "window": self.window,
+            "steps": STEPS,
             "head": column(points.head[rows], "u2"),
             "series": column(self.which[kept], "u1"),
             "setting": column(points.setting[rows], "u4" if len(points.settings) > STEPS else "u2"),
@@ -184,7 +203,12 @@ def fixed_window(points: Points) -> int | None:
     return next((window for window in FIXED_WINDOWS if window in found), found.most_common(1)[0][0])
 
 
-def head_name(head: Head, kinds: int) -> str:
-    """A head in words; its kind only where there are several."""
-    kind, layer, number = head
-    return (f"{kind}, " if kinds > 1 else "") + f"layer {layer}, head {number}"
+def head_names(heads: Sequence[Head]) -> list[str]:
+    """Heads in words; their kind only where there are several."""
+    several = len({kind for kind, _, _ in heads}) > 1
+    return [(f"{kind}, " if several else "") + f"layer {layer}, head {number}" for kind, layer, number in heads]
+
+
+def dash(rank: int) -> str:
+    """How the line of a series of this rank is dashed."""
+    return DASHES[min(rank, len(DASHES) - 1)]

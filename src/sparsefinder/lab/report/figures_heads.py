@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from .charts import HeadFrontiers
+from .charts import HeadFrontiers, dash
 from .content import Content
-from .figures_pareto import DASHES, legend_entries
+from .figures_pareto import legend_entries
 
 __all__ = ["heads_figure", "heatmap_figure"]
 
@@ -39,7 +39,7 @@ def heads_figure(content: Content) -> Figure | None:
             best = found.of(place, number)
             panel.plot(
                 points.sparsity[best], points.recall[best], color=series.style.light,
-                linestyle=DASHES[min(series.rank, 3)], linewidth=0.8, marker=series.style.marker, markersize=1.8,
+                linestyle=dash(series.rank), linewidth=0.8, marker=series.style.marker, markersize=1.8,
                 markevery=max(1, len(best) // 5),
             )  # fmt: skip
         panel.axvline(gold[place], color="black", linestyle="--", linewidth=0.6)

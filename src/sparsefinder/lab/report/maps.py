@@ -25,6 +25,9 @@ from .examples import Example, sample_of
 
 __all__ = ["attention_maps", "weights_of"]
 
+# Weights go to the page in so many steps, of a byte.
+WEIGHT_STEPS = 255
+
 
 def attention_maps(
     traces: Traces,
@@ -57,7 +60,9 @@ def attention_maps(
         left, left_out = room, left_out + missing
         shown.append({**sentence.to_page(), "found": found})
     sites = [{"kind": kind, "layer": layer} for kind, layer in traces.sites]
-    return {"finders": list(finders), "sites": sites, "sentences": shown, "leftOut": left_out}
+    return {
+        "finders": list(finders), "sites": sites, "sentences": shown, "leftOut": left_out, "weightSteps": WEIGHT_STEPS,
+    }  # fmt: skip
 
 
 class _Sentence:
@@ -128,7 +133,7 @@ def weights_of(sample: Sample, graph: Graph | None) -> Tensor:
 
 def _lists(weights: Tensor) -> bytes:
     """For every head and query: how many keys have weight; then the keys, each as its distance from the one before it
-    in the row; then the weights in steps of 1/255, at least one step. 16, 16 and 8 bits.
+    in the row; then the weights in steps, at least one. 16, 16 and 8 bits.
     """
     array: NDArray[np.float32] = weights.float().numpy()
     counts = (array > 0).sum(-1).reshape(-1)
@@ -137,7 +142,7 @@ def _lists(weights: Tensor) -> bytes:
     # The first key of a row counts from the row's beginning.
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])[counts > 0]
     steps[first] = keys[first]
-    values = np.rint(array[array > 0] * 255).clip(1, 255)
+    values = np.rint(array[array > 0] * WEIGHT_STEPS).clip(1, WEIGHT_STEPS)
     return counts.astype("<u2").tobytes() + steps.astype("<u2").tobytes() + values.astype("u1").tobytes()
 
 

@@ -8,12 +8,14 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from .charts import SLIDER_STEPS, dash, head_names
+from .clusters import SIDES
 from .content import Content
 from .encoding import safe_json
 from .maps import attention_maps
 from .methods import Series, style
 from .overview import facts, provenance
-from .verdict import RECALLS, Line, methods_table, verdict
+from .verdict import RECALLS, TOLERANCE, Line, methods_table, verdict
 
 __all__ = ["page"]
 
@@ -48,47 +50,67 @@ def _url(name: str, script: str) -> str:
 
 
 def _data(content: Content) -> dict[str, Any]:
-    """What the scripts find in the element `data`."""
+    """What the scripts find in the element `data`; what the run does not have is None."""
     recipe, points, score = content.recipe, content.points, content.score
     data: dict[str, Any] = {
         "name": recipe.name,
         "description": recipe.description,
         "facts": facts(content.folder, recipe, score, points, 0 if points is None else len(points.settings)),
         "series": [_series(one) for one in content.series],
-        "score": None if score is None else {
-            "metric": score.metric, "value": score.value, "lower": score.lower_is_better, "axis": score.axis,
-        },
-        "recall": None, "scores": None, "heads": None, "verdict": [], "methods": [],
-        "maps": None, "clusters": None, "timing": None,
+        "score": None if score is None else score.to_page(),
+        "scores": None if content.scores is None else content.scores.to_page(),
+        **_recall(content),
+        "clusters": _clusters(content),
+        "timing": _timing(content),
         "provenance": provenance(content.folder, recipe),
-    }  # fmt: skip
-    if points is not None and content.recall is not None:
-        data["verdict"] = verdict(content.recall, content.scores, score, points.gold)
-        lines = methods_table(content.recall, content.scores, score)
-        data["methods"] = [_line(content, line) for line in lines]
-        data["gold"] = points.gold
-        data["recalls"] = RECALLS
-        data["recall"] = content.recall.to_page()
-        data["heads"] = {
-            "names": [{"kind": kind, "layer": layer, "head": head} for kind, layer, head in points.heads],
-            "gold": [round(float(one), 4) for one in points.gold_by_head],
-            "frontiers": [one.to_page() for one in content.heads],
-        }
-    if content.scores is not None:
-        data["scores"] = content.scores.to_page()
-    clusters = content.clusters
-    data["clusters"] = (
-        {"why": clusters} if isinstance(clusters, str) else {"found": [one.to_page() for one in clusters]}
-    )
-    data["clusters"]["sentences"] = len({one.sequence for one in content.examples})
-    if content.timing is not None:
-        data["timing"] = content.timing.to_page()
-        for method in (*data["timing"]["methods"], *data["timing"]["lines"]):
-            method["style"] = _style(method["method"], 0)
+        "maps": None,
+    }
     if content.traces is not None and content.examples and recipe.report.sentences:
         left = MOST - len(safe_json(data))
         data["maps"] = attention_maps(content.traces, content.examples, content.finders, recipe.report.sentences, left)
     return data
+
+
+def _recall(content: Content) -> dict[str, Any]:
+    """All that follows from the points of recall."""
+    points, recall = content.points, content.recall
+    if points is None or recall is None:
+        return {"gold": None, "recall": None, "heads": None, "verdict": [], "methods": []}
+    named = zip(points.heads, head_names(points.heads), strict=True)
+    return {
+        "gold": points.gold,
+        "recall": recall.to_page(),
+        "verdict": verdict(recall, content.scores, content.score, points.gold),
+        "methods": [_line(content, line) for line in methods_table(recall, content.scores, content.score)],
+        "recalls": RECALLS,
+        "tolerance": TOLERANCE,
+        "heads": {
+            "names": [
+                {"kind": kind, "layer": layer, "head": head, "name": name} for (kind, layer, head), name in named
+            ],
+            "gold": [round(float(one), 4) for one in points.gold_by_head],
+            "frontiers": [one.to_page() for one in content.heads],
+            "sliderSteps": SLIDER_STEPS,
+        },
+    }
+
+
+def _clusters(content: Content) -> dict[str, Any]:
+    """The counts, or why there are none."""
+    found = content.clusters
+    if isinstance(found, str):
+        return {"why": found}
+    sentences = len({one.sequence for one in content.examples})
+    return {"found": [one.to_page() for one in found], "sides": SIDES, "sentences": sentences}
+
+
+def _timing(content: Content) -> dict[str, Any] | None:
+    if content.timing is None:
+        return None
+    timing = content.timing.to_page()
+    for method in timing["methods"]:
+        method["style"] = _style(method["method"], 0)
+    return timing
 
 
 def _series(one: Series) -> dict[str, Any]:
@@ -97,7 +119,7 @@ def _series(one: Series) -> dict[str, Any]:
 
 def _style(method: str, rank: int) -> dict[str, Any]:
     look = style(method)
-    return {"light": look.light, "dark": look.dark, "marker": look.marker, "rank": rank}
+    return {"light": look.light, "dark": look.dark, "marker": look.marker, "rank": rank, "dash": dash(rank)}
 
 
 def _line(content: Content, line: Line) -> dict[str, Any]:

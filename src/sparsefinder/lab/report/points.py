@@ -22,6 +22,8 @@ Head = tuple[str, int, int]
 
 SETTING = ("method", "inputs", "setting", "window", "globals")
 HEAD = ("kind", "layer", "head")
+# A setting that has none, in words.
+NO_PARAMETERS = "no parameters"
 RATIOS = ("sparsity", "recall", "gold_sparsity")
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from .charts import Score
 from .methods import style
 
-__all__ = ["Spot", "Timing", "timing_of"]
+__all__ = ["LINES", "Spot", "Timing", "timing_of"]
 
-LINES = ("full", "softmax")
+# Full attention is a line across the charts, dashed as matplotlib writes it.
+LINES = {"full": "--", "softmax": ":"}
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ class Timing:
                 for method in self.methods
             ],
             "lines": [
-                {"label": style(name).label, "method": name, **(plain(spot) or {})}
-                for name in LINES if (spot := self.line(name)) is not None
+                {"label": style(name).label, "dash": dashes, **(plain(spot) or {})}
+                for name, dashes in LINES.items() if (spot := self.line(name)) is not None
             ],
             "sequences": first["sequences"], "batch": first["batch"], "threads": first["threads"],
         }  # fmt: skip

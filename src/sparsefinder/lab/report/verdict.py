@@ -10,8 +10,9 @@ import numpy as np
 from ...core.pareto import frontier, hypervolume
 from .charts import Cloud, Score
 from .methods import Series
+from .points import NO_PARAMETERS
 
-__all__ = ["RECALLS", "Line", "methods_table", "verdict"]
+__all__ = ["RECALLS", "TOLERANCE", "Line", "methods_table", "verdict"]
 
 RECALLS = (0.95, 0.99)
 # A score counts as that of the full model if it is worse by no more than this share of it.
@@ -99,7 +100,7 @@ def _at_recall(cloud: Cloud, wanted: float) -> str:
     (first, number), *others = found
     text = (
         f"At a recall of {100 * wanted:g} % or more, the sparsest is {cloud.series[number].label}: it leaves out "
-        f"{_percent(first.sparsity)} of the pairs ({cloud.settings[first.place].words() or 'no parameters'})"
+        f"{_percent(first.sparsity)} of the pairs ({cloud.settings[first.place].words() or NO_PARAMETERS})"
     )
     if others:
         text += "; next " + _listed([f"{cloud.series[one].label} {_percent(at.sparsity)}" for at, one in others[:2]])

@@ -2,7 +2,7 @@
 
 import { axes } from "report/axes.js";
 import { draw } from "report/elements.js";
-import { colour, DASHES, shapeOf, star } from "report/markers.js";
+import { colour, dashOf, shapeOf, star } from "report/markers.js";
 import { hiddenSeries } from "report/signals.js";
 
 const SPACING = 15;
@@ -83,7 +83,7 @@ function lineGroup({ line, faint, strong }) {
       draw("path", {
         class: "line",
         d: `M${strong.map(({ px, py }) => `${px.toFixed(1)} ${py.toFixed(1)}`).join("L")}`,
-        "stroke-dasharray": DASHES[look.rank] ?? "none",
+        "stroke-dasharray": dashOf(look),
       }),
       draw("path", { class: look.rank ? "mark hollow" : "mark", d: marks(spaced(strong), 4.6) }),
     );

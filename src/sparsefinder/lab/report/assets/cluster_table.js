@@ -1,6 +1,7 @@
 // One table of tags and clusters: rows are tags, columns clusters.
 
 import { make } from "report/elements.js";
+import { DARK } from "report/markers.js";
 
 const heading = (scope, text) => make("th", { scope }, text);
 const total = (count) => make("td", { class: "total" }, String(count));
@@ -15,7 +16,7 @@ export function clusterTable(counts, clusters, tags, given, side) {
   const cell = (cluster, tag) => {
     const share = at(cluster, tag) / Math.max(1, given === "cluster" ? ofCluster[cluster] : ofTag[tag]);
     const text = share >= 0.005 ? (100 * share).toFixed(0) : "";
-    return make("td", { class: `cell${share > 0.55 ? " strong" : ""}`, style: `--share:${share}` }, text);
+    return make("td", { class: `cell${share > DARK ? " strong" : ""}`, style: `--share:${share}` }, text);
   };
   const columns = places.map((one) => heading("col", String(one)));
   const head = make("tr", {}, heading("col", "tag"), columns, heading("col", "tokens"));

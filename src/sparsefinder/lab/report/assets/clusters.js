@@ -5,8 +5,6 @@ import { data, inflate } from "report/data.js";
 import { choice, figure, make, note, refill, section, withCode } from "report/elements.js";
 import { rowName } from "report/grid.js";
 
-const SIDES = ["queries", "keys"];
-
 export function showClusters() {
   const host = section("clusters");
   if (data.clusters.why) return host.append(note(withCode(data.clusters.why)));
@@ -86,8 +84,8 @@ async function tablesOf({ finder, site, head, given }) {
   const { clusters } = finder.sites[site];
   const size = clusters * finder.tags.length;
   const counts = await countsOf(finder.sites[site]);
-  return SIDES.map((name, side) => {
-    const start = (head * SIDES.length + side) * size;
+  return data.clusters.sides.map((name, side) => {
+    const start = (head * data.clusters.sides.length + side) * size;
     return figure(
       `${name[0].toUpperCase()}${name.slice(1)}`,
       clusterTable(counts.subarray(start, start + size), clusters, finder.tags, given, name),

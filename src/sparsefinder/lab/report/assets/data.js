@@ -20,23 +20,14 @@ export async function inflate(base64) {
   return new Response(stream).arrayBuffer();
 }
 
-export function settingWords(cloud, place) {
-  const { words, own, window, globals } = cloud;
-  return (
-    [
-      words[own[place]],
-      window[place] ? `window ${window[place]}` : "",
-      globals[place] ? `${globals[place]} global` : "",
-    ]
-      .filter(Boolean)
-      .join(", ") || "no parameters"
-  );
+export function settingWords({ own, ownWords, extra, extraWords, noWords }, place) {
+  return [ownWords[own[place]], extraWords[extra[place]]].filter(Boolean).join(", ") || noWords;
 }
 
 function decodedCloud(encoded) {
   if (!encoded) return null;
-  const cloud = { words: encoded.words };
-  for (const name of ["series", "own", "window", "globals", "x", "y", "best"]) cloud[name] = column(encoded[name]);
+  const cloud = { ...encoded };
+  for (const name of ["series", "own", "extra", "x", "y", "best"]) cloud[name] = column(encoded[name]);
   return cloud;
 }
 
@@ -45,8 +36,4 @@ export const clouds = { recall: decodedCloud(data.recall), scores: decodedCloud(
 // A score as it was measured, from one of which more is better; and back.
 export const realScore = (value) => (data.score.lower ? -value : value);
 
-export function headName(place) {
-  const { kind, layer, head } = data.heads.names[place];
-  const kinds = new Set(data.heads.names.map((one) => one.kind)).size;
-  return `${kinds > 1 ? `${kind}, ` : ""}layer ${layer}, head ${head}`;
-}
+export const headName = (place) => data.heads.names[place].name;

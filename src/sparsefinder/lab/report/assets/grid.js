@@ -3,6 +3,7 @@
 import { data } from "report/data.js";
 import { make, roving } from "report/elements.js";
 import { percent } from "report/format.js";
+import { DARK } from "report/markers.js";
 
 // heads: [{kind, layer, head}]; the table keeps its shape, `update` changes its numbers.
 export function headGrid(caption, heads, pick) {
@@ -64,7 +65,7 @@ function strengths(shares) {
 function showShare(button, head, share, strength) {
   button.textContent = share === null ? "–" : (100 * share).toFixed(0);
   button.style.setProperty("--share", strength);
-  button.classList.toggle("strong", strength > 0.55);
+  button.classList.toggle("strong", strength > DARK);
   const said = share === null ? "not reached" : percent(share);
   button.setAttribute("aria-label", `${rowName(head)}, head ${head.head}: ${said}`);
 }

@@ -2,13 +2,11 @@
 
 import { column, data } from "report/data.js";
 
-const STEPS = 65535;
-
 export function decodedFrontiers(encoded) {
   const found = { window: encoded.window };
   for (const name of ["head", "series", "setting", "x", "y"]) found[name] = column(encoded[name]);
-  found.xs = Float32Array.from(found.x, (value) => value / STEPS);
-  found.ys = Float32Array.from(found.y, (value) => value / STEPS);
+  found.xs = Float32Array.from(found.x, (value) => value / encoded.steps);
+  found.ys = Float32Array.from(found.y, (value) => value / encoded.steps);
   // Where the points of each head and series begin: they are sorted.
   found.starts = new Map();
   const key = (place) => found.head[place] * data.series.length + found.series[place];

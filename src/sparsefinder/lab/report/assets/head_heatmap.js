@@ -44,12 +44,13 @@ function methodChoice(update) {
 
 // It starts a little below the gold sparsity.
 function sparsitySlider(update) {
+  const step = 1 / data.heads.sliderSteps;
   const shown = make("output", { for: "sparsity" });
   const slider = make("input", {
     type: "range",
     min: 0,
-    max: 0.99,
-    step: 0.01,
+    max: 1 - step,
+    step,
     value: Math.min(0.95, Math.max(0.5, Math.round(data.gold * 20 - 1) / 20)),
     id: "sparsity",
     oninput() {

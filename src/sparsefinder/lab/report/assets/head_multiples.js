@@ -5,7 +5,7 @@ import { choice, draw, figure, make, roving } from "report/elements.js";
 import { percent } from "report/format.js";
 import { rowName } from "report/grid.js";
 import { headLines } from "report/head_frontiers.js";
-import { colour, DASHES } from "report/markers.js";
+import { colour, dashOf } from "report/markers.js";
 import { chosenHead, hiddenSeries } from "report/signals.js";
 
 export function smallMultiples(sets, lowest) {
@@ -102,7 +102,7 @@ function thumbnail(set, head, [low, floor]) {
         class: "line thin",
         style: `color:${colour(line.look)}`,
         d: `M${d.join("L")}`,
-        "stroke-dasharray": DASHES[line.look.rank] ?? "none",
+        "stroke-dasharray": dashOf(line.look),
       }),
     );
   }

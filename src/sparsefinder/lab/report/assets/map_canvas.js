@@ -1,7 +1,7 @@
 // A canvas with one matrix of queries (rows) and keys (columns): cells in colour, gold pairs starred, tokens on both axes.
 
 import { spelled, styleValue } from "report/elements.js";
-import { star } from "report/markers.js";
+import { DARK, star } from "report/markers.js";
 
 // Cells this large have room for a star; smaller ones are coloured as a whole.
 const STAR_CELL = 7;
@@ -129,7 +129,7 @@ function drawStars(context, map, view, { cell, across, down }, paint, colours) {
       if (!mark) continue;
       const path = new Path2D(star((j + 0.5) * cell, (i + 0.5) * cell, Math.min(0.42 * cell, 10)));
       if (mark === "hit") {
-        context.fillStyle = fill > 0.55 ? colours.ground : colours.text;
+        context.fillStyle = fill > DARK ? colours.ground : colours.text;
         context.fill(path);
       } else {
         context.strokeStyle = colours.miss;

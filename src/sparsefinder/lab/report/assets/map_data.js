@@ -32,7 +32,7 @@ function listsOf(buffer, heads, n, head) {
   return { starts, keys, weights: weights.subarray(first, first + starts[n]), end: 2 * heads * n + 3 * total };
 }
 
-// n × m bytes of a list of weights: 0 is no weight, 255 all of it.
+// n × m bytes of a list of weights: 0 is no weight, `weightSteps` all of it.
 function denseOf({ starts, keys, weights }, n, m) {
   const dense = new Uint8Array(n * m);
   for (let i = 0; i < n; i++)

@@ -1,5 +1,6 @@
 // The two matrices of a map, side by side: what is predicted, and what weights come of it. Both show the same part of it.
 
+import { data } from "report/data.js";
 import { darkScheme, figure, make, onWidth } from "report/elements.js";
 import { clampedView, drawMatrix, wholeView } from "report/map_canvas.js";
 import { pointing, pressing } from "report/map_input.js";
@@ -19,7 +20,7 @@ const PANELS = [
     id: "map-weights",
     title: "Resulting weights",
     // The square root: small weights are weights too.
-    paint: (map, at) => ({ fill: Math.sqrt(map.weights[at] / 255), star: markOf(map, at) }),
+    paint: (map, at) => ({ fill: Math.sqrt(map.weights[at] / data.maps.weightSteps), star: markOf(map, at) }),
   },
 ];
 

@@ -186,7 +186,7 @@ function cellReadout(state) {
     read({ i, j }) {
       const { map } = state;
       const at = i * map.m + j;
-      const share = (value) => (value ? (value / 255).toFixed(2) : "0");
+      const share = (value) => (value ? (value / data.maps.weightSteps).toFixed(2) : "0");
       node.replaceChildren(
         "query ",
         make("bdi", { class: "token" }, spelled(map.queries[i])),

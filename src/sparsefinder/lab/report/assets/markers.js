@@ -1,4 +1,4 @@
-// Markers as paths, under matplotlib's names, so that page and print agree.
+// Markers and dashes as paths have them, under matplotlib's names, so that page and print agree.
 
 import { draw } from "report/elements.js";
 
@@ -74,8 +74,12 @@ export const SHAPES = {
   _: spokes([0, Math.PI]),
 };
 
-export const DASHES = ["none", "6 3", "2 3", "8 3 2 3"];
+const DASHES = { "-": "none", "--": "6 3", ":": "2 3", "-.": "8 3 2 3" };
+export const dashOf = (look) => DASHES[look.dash];
 export const shapeOf = (look) => SHAPES[look.marker] ?? SHAPES.o;
+
+// Text on a colour of at least this strength, from 0 to 1, is light.
+export const DARK = 0.55;
 
 // The colour of a method follows the scheme by itself: each has a class of its own.
 export const colour = (look) => `light-dark(${look.light}, ${look.dark})`;
@@ -91,7 +95,7 @@ export function swatch(look) {
       "aria-hidden": "true",
       style: `color:${colour(look)}`,
     },
-    draw("path", { d: "M1 7H27", class: "line", "stroke-dasharray": DASHES[look.rank] ?? "none" }),
+    draw("path", { d: "M1 7H27", class: "line", "stroke-dasharray": dashOf(look) }),
     draw("path", { d: shapeOf(look)(14, 7, 4.5), class: look.rank ? "mark hollow" : "mark" }),
   );
 }

@@ -37,7 +37,7 @@ function methodsTable() {
     "Hypervolume",
     ...data.recalls.map((recall) => `Sparsity at recall ≥ ${percent(recall, 0)}`),
   ];
-  if (scored) headings.push(`Sparsity within 1\u00a0% of the full ${data.score.metric}`);
+  if (scored) headings.push(`Sparsity within ${percent(data.tolerance, 0)} of the full ${data.score.metric}`);
   headings.push("Settings");
   const rows = data.methods.map((line) => {
     const look = data.series[line.series];

@@ -46,9 +46,9 @@ function linesOf(cloud) {
 }
 
 const goldRule = () =>
-  data.gold === undefined ? [] : [{ axis: "x", value: data.gold, label: `gold ${percent(data.gold)}` }];
+  data.gold === null ? [] : [{ axis: "x", value: data.gold, label: `gold ${percent(data.gold)}` }];
 const sparsityAxis = (xs) => {
-  const [low, high] = roomy(data.gold === undefined ? xs : [...xs, data.gold]);
+  const [low, high] = roomy(data.gold === null ? xs : [...xs, data.gold]);
   return {
     title: SPARSITY_TITLE,
     range: [Math.max(0, low), Math.min(1.01, high)],
@@ -71,7 +71,7 @@ function recallFigure() {
       format: (value) => (100 * value).toFixed(0),
     },
     rules: goldRule(),
-    star: data.gold === undefined ? null : { x: data.gold, y: 1, label: "full entmax model" },
+    star: data.gold === null ? null : { x: data.gold, y: 1, label: "full entmax model" },
     describe: (line, place) => [
       settingWords(cloud, place),
       `sparsity ${percent(cloud.x[place])} · recall ${percent(cloud.y[place])}`,
@@ -90,8 +90,7 @@ function scoreFigure() {
   const cloud = clouds.scores,
     lines = linesOf(cloud),
     { score } = data;
-  // Where a model falls apart its perplexity is astronomic; the chart keeps to three times the full model's.
-  const floor = score.lower ? -3 * score.value : -Infinity;
+  const floor = score.floor ?? -Infinity;
   const full = realScore(score.value);
   const [low, high] = roomy([...cloud.y, full].filter((value) => value >= floor));
   const below = cloud.y.reduce((count, value) => count + (value < floor), 0);
@@ -102,7 +101,7 @@ function scoreFigure() {
     x: sparsityAxis(cloud.x),
     y: { title: score.axis, range: [low, high] },
     rules: [...goldRule(), { axis: "y", value: full, label: `full model ${score.value.toFixed(2)}`, dash: "2 3" }],
-    star: data.gold === undefined ? null : { x: data.gold, y: full, label: "full entmax model" },
+    star: data.gold === null ? null : { x: data.gold, y: full, label: "full entmax model" },
     describe: (line, place) => [
       settingWords(cloud, place),
       `sparsity ${percent(cloud.x[place])} · ${score.metric} ${realScore(cloud.y[place]).toFixed(2)}`,

@@ -9,6 +9,7 @@ import { swatch } from "report/markers.js";
 
 // The block size that stands for the mean of all.
 const ALL = "all";
+const RULE_DASHES = { "--": "6 4", ":": "2 3" };
 
 export function showTiming() {
   const host = section("timing");
@@ -64,7 +65,7 @@ function panelOptions(value, title, size) {
       axis: "y",
       value: value(one),
       label: one.label,
-      dash: one.method === "full" ? "6 4" : "2 3",
+      dash: RULE_DASHES[one.dash],
     }));
   const range = roomy([...lines.flatMap((line) => line.ys), ...rules.map((rule) => rule.value)], 0.1);
   return { lines, rules, y: { title, range }, describe: (line, place) => spotWords(line.spots[place], size) };
