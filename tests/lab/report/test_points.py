@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 
-from sparsefinder.lab.report.points import Setting, read_points
+from sparsefinder.lab.report.points import MeasuredSetting, read_recall_points
 
 from .made_up import Sizes, make_run
 
 
-def setting(row: dict[str, Any]) -> Setting:
-    return Setting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
+def setting(row: dict[str, Any]) -> MeasuredSetting:
+    return MeasuredSetting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
 
 
 def test_points_are_read_and_averaged_over_heads(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", Sizes(examples=0))
-    points = read_points(folder)
+    points = read_recall_points(folder)
     assert points is not None
     rows = parquet.read_table(folder / "points/recall").to_pylist()
     recalls = points.mean(points.recall)

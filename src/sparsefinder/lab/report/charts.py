@@ -16,9 +16,9 @@ import numpy as np
 from ...core.pareto import frontier, frontiers
 from .encoding import column
 from .methods import Series, series_of
-from .points import NO_PARAMETERS, Floats, Head, Ints, Points, Setting, extra_words, own_words
+from .points import NO_PARAMETERS, Floats, Head, Ints, MeasuredSetting, RecallPoints, extra_words, own_words
 
-__all__ = ["Cloud", "HeadFrontiers", "Score", "head_frontiers", "recall_cloud", "score_cloud"]
+__all__ = ["Cloud", "FullScore", "HeadFrontiers", "head_frontiers", "recall_cloud", "score_cloud"]
 
 # Windows that the paper fixes in its figures of single heads, for masked language models and for translation.
 FIXED_WINDOWS = (25, 11)
@@ -34,7 +34,7 @@ WORST_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Score:
+class FullScore:
     """The score of the full entmax model, and which way is up."""
 
     metric: str
@@ -69,7 +69,7 @@ class Cloud:
     """Points of one chart: x is sparsity, y what is better upwards; each of one series and with its setting."""
 
     series: Sequence[Series]
-    settings: Sequence[Setting]
+    settings: Sequence[MeasuredSetting]
     x: Floats
     y: Floats
 
@@ -114,7 +114,7 @@ class Cloud:
 class HeadFrontiers:
     """The frontier of each series in each head: over all windows (`window` is None), or with a fixed one."""
 
-    points: Points
+    points: RecallPoints
     series: Sequence[Series]
     window: int | None
     rows: Ints
@@ -154,7 +154,7 @@ class HeadFrontiers:
         return self.points.head[self.rows] * len(self.series) + self.which
 
 
-def recall_cloud(points: Points, series: Sequence[Series] | None = None) -> Cloud:
+def recall_cloud(points: RecallPoints, series: Sequence[Series] | None = None) -> Cloud:
     """Sparsity and recall of every setting, averaged over heads.
 
     series: the lines of all charts, where there are more than these points have; their own if not given.
@@ -164,7 +164,7 @@ def recall_cloud(points: Points, series: Sequence[Series] | None = None) -> Clou
 
 
 def score_cloud(
-    rows: Sequence[Mapping[str, Any]], score: Score, series: Sequence[Series] | None = None
+    rows: Sequence[Mapping[str, Any]], score: FullScore, series: Sequence[Series] | None = None
 ) -> Cloud | None:
     """Sparsity and score of every setting that was run inside the model; None if none was."""
     kinds = Counter(row["kinds"] for row in rows if row["method"] != "full")
@@ -172,17 +172,17 @@ def score_cloud(
         return None
     # Replacing attention in other layers gives points that cannot be compared: the kind with most of them is shown.
     chosen = kinds.most_common(1)[0][0]
-    found: dict[Setting, list[tuple[float, float]]] = {}
+    found: dict[MeasuredSetting, list[tuple[float, float]]] = {}
     for row in rows:
         if row["kinds"] == chosen and row["method"] != "full":
-            setting = Setting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
+            setting = MeasuredSetting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
             found.setdefault(setting, []).append((row["sparsity"], score.upwards(row["score"])))
     settings = sorted(found)
     x, y = (np.array([np.mean([pair[side] for pair in found[one]]) for one in settings]) for side in (0, 1))
     return Cloud(series or series_of((one.method, one.inputs) for one in settings), settings, x, y)
 
 
-def head_frontiers(cloud: Cloud, points: Points, window: int | None = None) -> HeadFrontiers:
+def head_frontiers(cloud: Cloud, points: RecallPoints, window: int | None = None) -> HeadFrontiers:
     """The frontiers of all heads, of all settings or of those with one window; the cloud is that of the points."""
     rows = np.arange(len(points.setting))
     if window is not None:
@@ -195,7 +195,7 @@ def head_frontiers(cloud: Cloud, points: Points, window: int | None = None) -> H
     return HeadFrontiers(points, cloud.series, window, rows[best], which[best])
 
 
-def fixed_window(points: Points) -> int | None:
+def fixed_window(points: RecallPoints) -> int | None:
     """The window to fix in charts of single heads: the paper's if the run has it, or else the most frequent."""
     found = Counter(one.window for one in points.settings if one.window and one.method != "window")
     if not found:

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from .content import Content
 from .figures_pareto import line_look
 from .methods import Series, style
-from .timing import LINES, Timing
+from .timing import LINES, RunningTimes
 
 __all__ = ["sizes_figure", "timing_figure"]
 
@@ -43,7 +43,7 @@ def sizes_figure(content: Content) -> Figure | None:
     return figure
 
 
-def _panels(time: Axes, quality: Axes, timing: Timing, size: int | None) -> None:
+def _panels(time: Axes, quality: Axes, timing: RunningTimes, size: int | None) -> None:
     score = timing.score
     for method in timing.methods:
         curve = timing.curve(method, size)

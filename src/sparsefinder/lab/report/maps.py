@@ -21,7 +21,7 @@ from ...finders import Finder
 from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from .encoding import deflated
-from .examples import Example, sample_of
+from .examples import SentenceTokens, sample_of
 
 __all__ = ["attention_maps", "weights_of"]
 
@@ -31,7 +31,7 @@ WEIGHT_STEPS = 255
 
 def attention_maps(
     traces: Traces,
-    examples: Sequence[Example],
+    examples: Sequence[SentenceTokens],
     finders: Mapping[str, Mapping[Site, Finder]],
     sentences: int,
     budget: int,
@@ -68,7 +68,7 @@ def attention_maps(
 class _Sentence:
     """One sentence in all layers: its tokens and what the teacher attends to."""
 
-    def __init__(self, traces: Traces, examples: Mapping[str, Example]) -> None:
+    def __init__(self, traces: Traces, examples: Mapping[str, SentenceTokens]) -> None:
         self.examples = examples
         self.samples: dict[int, tuple[Site, Sample, Tensor]] = {}
         self.gold: dict[str, str] = {}
@@ -76,7 +76,7 @@ class _Sentence:
             if site[0] in examples:
                 example = examples[site[0]]
                 sample = sample_of(traces, site, example.sequence)
-                _check(example, sample)
+                _check_tokens(example, sample)
                 weights = weights_of(sample, None)
                 self.samples[place] = site, sample, weights
                 self.gold[str(place)] = deflated(_lists(weights))
@@ -146,7 +146,7 @@ def _lists(weights: Tensor) -> bytes:
     return counts.astype("<u2").tobytes() + steps.astype("<u2").tobytes() + values.astype("u1").tobytes()
 
 
-def _check(example: Example, sample: Sample) -> None:
+def _check_tokens(example: SentenceTokens, sample: Sample) -> None:
     got, want = (len(example.queries), len(example.keys)), (sample.q.shape[2], sample.k.shape[2])
     if got != want:
         name = f"traces/examples.jsonl, sequence {example.sequence} of {example.kind}"

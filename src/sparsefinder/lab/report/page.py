@@ -8,6 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from ..sweep.summary import RECALLS
 from .charts import SLIDER_STEPS, dash, head_names
 from .clusters import SIDES
 from .content import Content
@@ -15,12 +16,12 @@ from .encoding import safe_json
 from .maps import attention_maps
 from .methods import Series, style
 from .overview import facts, provenance
-from .verdict import RECALLS, TOLERANCE, Line, methods_table, verdict
+from .verdict import TOLERANCE, Line, methods_table, verdict
 
 __all__ = ["page"]
 
 # Letters of data at most: a page stays under 15 MB. Maps get what the rest leaves.
-MOST = 13_000_000
+MOST_CHARACTERS = 13_000_000
 
 
 def page(content: Content) -> str:
@@ -66,7 +67,7 @@ def _data(content: Content) -> dict[str, Any]:
         "maps": None,
     }
     if content.traces is not None and content.examples and recipe.report.sentences:
-        left = MOST - len(safe_json(data))
+        left = MOST_CHARACTERS - len(safe_json(data))
         data["maps"] = attention_maps(content.traces, content.examples, content.finders, recipe.report.sentences, left)
     return data
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .charts import Score
+from .charts import FullScore
 from .methods import style
 
-__all__ = ["LINES", "Spot", "Timing", "timing_of"]
+__all__ = ["LINES", "RunningTimes", "Spot", "running_times"]
 
 # Full attention is a line across the charts, dashed as matplotlib writes it.
 LINES = {"full": "--", "softmax": ":"}
@@ -32,11 +32,11 @@ class Spot:
 
 
 @dataclass(frozen=True, eq=False)
-class Timing:
+class RunningTimes:
     """The timing points of a run."""
 
     rows: Sequence[Mapping[str, Any]]
-    score: Score
+    score: FullScore
 
     @property
     def sizes(self) -> list[int]:
@@ -83,9 +83,9 @@ class Timing:
         }  # fmt: skip
 
 
-def timing_of(rows: Sequence[Mapping[str, Any]], score: Score) -> Timing | None:
+def running_times(rows: Sequence[Mapping[str, Any]], score: FullScore) -> RunningTimes | None:
     """The timings of a run; None if it has none."""
-    return Timing(rows, score) if any(row["method"] not in LINES for row in rows) else None
+    return RunningTimes(rows, score) if any(row["method"] not in LINES for row in rows) else None
 
 
 def _sorted_blocks(rows: Sequence[Mapping[str, Any]]) -> list[int]:
