@@ -99,9 +99,9 @@ def _counts(
 
 def _tags(example: SentenceTokens, tag: Tagger) -> tuple[list[str | None], list[str | None]]:
     """The tags of the queries and of the keys."""
-    of_letters = tag(example.text)
+    of_characters = tag(example.text)
     queries, keys = (
-        [None if place is None else of_letters[place] for place in spans(tokens, example.text)]
+        [None if place is None else of_characters[place] for place in spans(tokens, example.text)]
         for tokens in (example.queries, example.keys)
     )
     return queries, keys

@@ -17,7 +17,7 @@ HEADS, TOKENS = 2, 40
 
 
 def maps_figure(content: Content) -> Figure | None:
-    """The two heads that the first finder serves best in the shortest sentence, one a row."""
+    """The two heads that the first finder serves best in the shortest sentence, one per row."""
     if content.traces is None or not content.examples or not content.finders:
         return None
     example = min(content.examples, key=lambda one: len(one.queries))
@@ -57,6 +57,6 @@ def _matrix(axes: Axes, values: Tensor, gold: Tensor, example: SentenceTokens) -
 
 
 def _printable(token: str) -> str:
-    """A token without marks of its tokenizer, and without letters that have no shape."""
+    """A token without marks of its tokenizer, and without characters that have no shape."""
     short = token.lstrip("Ġ▁").removeprefix("##")[:12]
-    return "".join(letter if letter.isprintable() else "·" for letter in short)
+    return "".join(one if one.isprintable() else "·" for one in short)

@@ -1,6 +1,6 @@
 """Attention maps: for a few sentences, what every head attends to, what finders predict and what weights come of it.
 
-Weights are lists of keys and predicted graphs bitmaps, deflated, a layer at a time, so that a browser opens only what
+Weights are lists of keys and predicted graphs bitmaps, deflated layer by layer, so that a browser opens only what
 is looked at. What does not fit into the page is left out, whole finders of whole sentences, the last first, and named.
 """
 
@@ -25,7 +25,7 @@ from .examples import SentenceTokens, sample_of
 
 __all__ = ["attention_maps", "weights_of"]
 
-# Weights go to the page in so many steps, of a byte.
+# Weights go to the page as bytes: in so many steps.
 WEIGHT_STEPS = 255
 
 
@@ -36,7 +36,7 @@ def attention_maps(
     sentences: int,
     budget: int,
 ) -> dict[str, Any]:
-    """The maps of the first sentences, as the page takes them, in at most `budget` letters of base64."""
+    """The maps of the first sentences, as the page takes them, in at most `budget` characters of base64."""
     sequences = list(dict.fromkeys(example.sequence for example in examples))[:sentences]
     shown: list[dict[str, Any]] = []
     left_out: list[str] = []
@@ -86,7 +86,7 @@ class _Sentence:
         return sum(map(len, self.gold.values()))
 
     def maps(self, finders: Mapping[Site, Finder]) -> tuple[dict[str, Any], int]:
-        """What a finder predicts in each layer, and how many letters that takes."""
+        """What a finder predicts in each layer, and how many characters that takes."""
         maps = {str(place): each for place, each in self._maps(finders)}
         return maps, sum(len(each["data"]) for each in maps.values())
 

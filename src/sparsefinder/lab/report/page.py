@@ -20,7 +20,7 @@ from .verdict import TOLERANCE, Line, methods_table, verdict
 
 __all__ = ["page"]
 
-# Letters of data at most: a page stays under 15 MB. Maps get what the rest leaves.
+# Characters of data at most: a page stays under 15 MB. Maps get what the rest leaves.
 MOST_CHARACTERS = 13_000_000
 
 

@@ -22,7 +22,7 @@ Head = tuple[str, int, int]
 
 SETTING = ("method", "inputs", "setting", "window", "globals")
 HEAD = ("kind", "layer", "head")
-# A setting that has none, in words.
+# What is said of a setting that has no parameters.
 NO_PARAMETERS = "no parameters"
 SHOWN_RATIOS = ("sparsity", "recall", "gold_sparsity")
 

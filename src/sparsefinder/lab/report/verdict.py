@@ -41,7 +41,7 @@ class Line:
 
 
 def methods_table(recall: Cloud, scores: Cloud | None, score: FullScore | None) -> list[Line]:
-    """One line a series, the largest hypervolume first; both clouds have the same series."""
+    """One line per series, the largest hypervolume first; both clouds have the same series."""
     lines = []
     for number, series in enumerate(recall.series):
         mine, _ = recall.of(number)

@@ -71,7 +71,7 @@ export function numbers(summary, build) {
 // Characters that have no shape or turn the writing round are shown by their number: text, whatever the corpus holds.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 export const visible = (token) =>
-  token.replace(HIDDEN, (letter) => `⟨U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  token.replace(HIDDEN, (character) => `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 
 // A token as readers know it: what marks the beginning of a word becomes a space that can be seen.
 export const spelled = (token) => visible(token).replace(/^[Ġ▁]/, "␣");
@@ -100,7 +100,7 @@ export function onWidth(host, render) {
 export const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 export const styleValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// One stop of the tab key for a group of buttons; arrow keys go from one to the next, `columns()` to a row.
+// One stop of the tab key for a group of buttons; arrow keys go from one to the next, `columns()` per row.
 export function roving(group, items, columns) {
   const enter = (place) => {
     items.forEach((item, other) => item.setAttribute("tabindex", other === place ? 0 : -1));

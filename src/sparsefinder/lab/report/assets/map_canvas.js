@@ -95,7 +95,7 @@ function cachedPixels(canvas, map, paint, colours, small) {
   return canvas.kept.image;
 }
 
-// One pixel a cell; the browser makes them larger.
+// One pixel per cell; the browser makes them larger.
 function pixels(map, paint, colours, small) {
   const image = new ImageData(map.m, map.n);
   const [ground, cell, miss, hidden] = [colours.ground, colours.cell, colours.miss, colours.hidden].map(channels);

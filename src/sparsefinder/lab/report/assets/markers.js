@@ -78,7 +78,7 @@ const DASHES = { "-": "none", "--": "6 3", ":": "2 3", "-.": "8 3 2 3" };
 export const dashOf = (look) => DASHES[look.dash];
 export const shapeOf = (look) => SHAPES[look.marker] ?? SHAPES.o;
 
-// Text on a colour of at least this strength, from 0 to 1, is light.
+// Text on a colour stronger than this, from 0 to 1, is light.
 export const DARK = 0.55;
 
 // The colour of a method follows the scheme by itself: each has a class of its own.

@@ -51,7 +51,7 @@ function panel(value, title, what) {
   );
   const view = chart({
     label: `${what} by number of attended blocks`,
-    x: { title: "attended blocks of a query block", range: roomy(counts), ticks: counts, format: String },
+    x: { title: "attended blocks per query block", range: roomy(counts), ticks: counts, format: String },
     ...panelOptions(value, title, ALL),
   });
   return { box: view.box, show: (size) => view.update(panelOptions(value, title, size)) };
