@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # As many test processes as cores, each with one thread.
 WORKERS ?= auto
+# Formats the page's scripts, styles and template. Fetched by npx, so nothing but node has to be there.
+PRETTIER := npx --yes prettier@3.6.2
 
 .PHONY: test demo lint browser wheel sanitize benchmarks clean
 
@@ -19,6 +21,8 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	@if $(PRETTIER) --version >/dev/null 2>&1; then $(PRETTIER) --check src/sparsefinder/lab/report/assets; \
+	  else echo "The page's scripts were not checked: prettier takes node's npx, and a network the first time."; test "$$CI" != true; fi
 
 # What the tests of the report's page open it in; without one they are skipped. Debian's, unless there is one already.
 browser:

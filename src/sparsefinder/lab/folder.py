@@ -21,7 +21,7 @@ from ..files import write_text
 
 __all__ = ["RunFolder", "check_folder", "key_of"]
 
-STAGES = "stages"
+STAGES_FOLDER = "stages"
 VERSIONED = ("sparsefinder", "torch", "transformers", "tokenizers", "scikit-learn", "numpy")
 
 
@@ -41,7 +41,7 @@ class RunFolder:
 
     def stamp(self, stage: str) -> dict[str, Any] | None:
         """What a finished stage said of itself; None if it is not finished."""
-        file = self.path / STAGES / f"{stage}.json"
+        file = self.path / STAGES_FOLDER / f"{stage}.json"
         return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
 
     def finished(self, stage: str, key: str) -> bool:
@@ -54,7 +54,7 @@ class RunFolder:
 
         What a killed stage of the same key left stays where it is, for it to go on from.
         """
-        file = self.path / STAGES / f"{stage}.begun"
+        file = self.path / STAGES_FOLDER / f"{stage}.begun"
         begun = file.read_text(encoding="utf-8").strip() if file.is_file() else None
         if begun is not None and begun != key:
             for name in results:
@@ -63,7 +63,7 @@ class RunFolder:
                     old.rename(kept)
                 elif old.exists():
                     shutil.rmtree(old)
-            (self.path / STAGES / f"{stage}.json").unlink(missing_ok=True)
+            (self.path / STAGES_FOLDER / f"{stage}.json").unlink(missing_ok=True)
         write_text(file, key + "\n")
 
     def finish(self, stage: str, key: str, started: float, **details: Any) -> None:
@@ -75,7 +75,7 @@ class RunFolder:
             "versions": versions(),
             **details,
         }
-        write_text(self.path / STAGES / f"{stage}.json", json.dumps(stamp, indent=1) + "\n")
+        write_text(self.path / STAGES_FOLDER / f"{stage}.json", json.dumps(stamp, indent=1) + "\n")
 
 
 def versions() -> dict[str, str]:

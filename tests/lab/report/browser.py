@@ -38,9 +38,11 @@ def opened(running: Browser, path: Path, width: int = 1280) -> Iterator[Page]:
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
+    # Back when the scripts have run: a module that could not be imported has been complained of by then.
     page.goto(path.as_uri())
-    page.wait_for_selector("html[data-ready]", state="attached")
+    ready = page.locator("html[data-ready]").count() == 1
+    assert ready, f"the page did not run to its end, and said {said}"
     yield page
-    assert said == []
-    assert asked == [path.as_uri()]
+    assert said == [], said
+    assert asked == [path.as_uri()], asked
     page.close()

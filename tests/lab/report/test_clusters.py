@@ -51,7 +51,7 @@ def test_tokens_are_found_in_the_text(tokens: list[str], text: str, begins: list
     assert spans(tokens, text) == begins
 
 
-def test_words_hand_their_tag_to_every_letter(pipeline: str) -> None:
+def test_words_hand_their_tag_to_every_character(pipeline: str) -> None:
     tags = tagger(pipeline)("the cat sat")
     assert tags == ["DET"] * 3 + [None] + ["NOUN"] * 3 + [None] + ["VERB"] * 3
 

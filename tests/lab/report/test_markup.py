@@ -40,7 +40,7 @@ def test_tokens_cannot_become_markup(tmp_path: Path) -> None:
     with browser() as running, opened(running, path) as page:
         page.wait_for_selector("#map-graph[data-shown]")
         assert page.evaluate("window.hacked") is None
-        assert page.locator("script").count() == 2
+        assert page.locator("script").count() == 3
         assert page.locator("img").count() == 0
         page.locator("#map-graph").focus()
         read = []

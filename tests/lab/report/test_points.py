@@ -14,7 +14,7 @@ from sparsefinder.core.pareto import quality_at
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.report.content import Content
-from sparsefinder.lab.report.points import Setting, read_points, read_rows
+from sparsefinder.lab.report.points import MeasuredSetting, read_recall_points, read_rows
 from sparsefinder.lab.report.verdict import methods_table
 from sparsefinder.lab.sweep import points as sweep
 from sparsefinder.lab.sweep.summary import summary
@@ -22,13 +22,13 @@ from sparsefinder.lab.sweep.summary import summary
 from .made_up import Sizes, make_run
 
 
-def setting(row: dict[str, Any]) -> Setting:
-    return Setting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
+def setting(row: dict[str, Any]) -> MeasuredSetting:
+    return MeasuredSetting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
 
 
 def test_points_are_read_and_averaged_over_heads(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", Sizes(examples=0))
-    points = read_points(folder)
+    points = read_recall_points(folder)
     assert points is not None
     rows = parquet.read_table(folder / "points/recall").to_pylist()
     recalls = points.mean(points.recall)
@@ -80,6 +80,6 @@ def test_page_and_summary_say_the_same(ragged: RunFolder) -> None:
 
 def test_a_run_without_points_has_none(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    assert read_points(folder) is None
+    assert read_recall_points(folder) is None
     assert read_rows(folder, "accuracy") == []
     assert summary(folder) == []

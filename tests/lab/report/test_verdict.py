@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefinder.lab.report.charts import Cloud, Score, score_cloud
+from sparsefinder.lab.report.charts import Cloud, FullScore, score_cloud
 from sparsefinder.lab.report.methods import series_of
-from sparsefinder.lab.report.points import Setting
+from sparsefinder.lab.report.points import MeasuredSetting
 from sparsefinder.lab.report.verdict import methods_table, verdict
 
 
 def cloud(**points: list[tuple[float, float]]) -> Cloud:
     """Points (sparsity, quality) of methods."""
     settings = [
-        Setting(name, "raw", f'{{"n": {place}}}', 0, 1) for name, each in points.items() for place in range(len(each))
+        MeasuredSetting(name, "raw", f'{{"n": {place}}}', 0, 1)
+        for name, each in points.items()
+        for place in range(len(each))
     ]
     pairs = np.array([pair for each in points.values() for pair in each])
     return Cloud(series_of((name, "raw") for name in points), settings, pairs[:, 0], pairs[:, 1])
@@ -50,7 +52,7 @@ def test_the_score_of_the_full_model_is_what_others_are_held_against() -> None:
         }  # fmt: skip
 
     recall = cloud(kmeans=[(0.9, 0.96)], window=[(0.8, 0.9)], routing=[(0.8, 0.9)])
-    score = Score("perplexity", 10.0, lower_is_better=True)
+    score = FullScore("perplexity", 10.0, lower_is_better=True)
     scores = score_cloud(
         [row("full", 0, 10.0), row("kmeans", 0.95, 10.05), row("window", 0.7, 10.3)], score, recall.series
     )

@@ -16,20 +16,25 @@ import numpy as np
 from ...core.pareto import frontier, frontiers
 from .encoding import column
 from .methods import Series, series_of
-from .points import Floats, Head, Ints, Points, Setting, own_words
+from .points import NO_PARAMETERS, Floats, Head, Ints, MeasuredSetting, RecallPoints, extra_words, own_words
 
-__all__ = ["Cloud", "HeadFrontiers", "Score", "head_frontiers", "recall_cloud", "score_cloud"]
+__all__ = ["Cloud", "FullScore", "HeadFrontiers", "head_frontiers", "recall_cloud", "score_cloud"]
 
 # Windows that the paper fixes in its figures of single heads, for masked language models and for translation.
 FIXED_WINDOWS = (25, 11)
 # Ratios go to the page in steps of 1/65535.
 STEPS = 65535
-# Of a head's frontier at most so many points go to the page: a multiple of the 100 steps of its slider.
-THINNED = 200
+# The page's slider of sparsity has so many steps, and of a head's frontier at most twice as many points go there.
+SLIDER_STEPS = 100
+THINNED = 2 * SLIDER_STEPS
+# Dashes by the rank of a series, as matplotlib writes them.
+DASHES = ("-", "--", ":", "-.")
+# Where a model falls apart its perplexity is astronomic; charts end at so many times the full model's.
+WORST_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Score:
+class FullScore:
     """The score of the full entmax model, and which way is up."""
 
     metric: str
@@ -47,13 +52,24 @@ class Score:
     def upwards(self, value: float) -> float:
         return -value if self.lower_is_better else value
 
+    @property
+    def floor(self) -> float | None:
+        """Where charts end, upwards being better; None if they show everything."""
+        return -WORST_SHOWN * self.value if self.lower_is_better else None
+
+    def to_page(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric, "value": self.value, "lower": self.lower_is_better, "axis": self.axis,
+            "floor": self.floor,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
     """Points of one chart: x is sparsity, y what is better upwards; each of one series and with its setting."""
 
     series: Sequence[Series]
-    settings: Sequence[Setting]
+    settings: Sequence[MeasuredSetting]
     x: Floats
     y: Floats
 
@@ -76,16 +92,18 @@ class Cloud:
         real = np.isfinite(self.x) & np.isfinite(self.y)
         places = np.flatnonzero(real)
         shown = [self.settings[place] for place in places.tolist()]
-        own = sorted({one.own for one in shown})
-        number = {one: place for place, one in enumerate(own)}
+        own, extra = sorted({one.own for one in shown}), sorted({(one.window, one.globals) for one in shown})
+        own_place, extra_place = ({one: place for place, one in enumerate(each)} for each in (own, extra))
         best = np.zeros(len(self.settings), dtype=bool)
         best[frontiers(self.points, self.which)] = True
         return {
             "series": column(self.which[places], "u1"),
-            "own": column([number[one.own] for one in shown], "u2"),
-            "words": [own_words(one) for one in own],
-            "window": column([one.window for one in shown], "u2"),
-            "globals": column([one.globals for one in shown], "u2"),
+            # A setting in words is what these two say; few words, since settings are all combinations of them.
+            "own": column([own_place[one.own] for one in shown], "u2"),
+            "extra": column([extra_place[one.window, one.globals] for one in shown], "u2"),
+            "ownWords": [own_words(one) for one in own],
+            "extraWords": [", ".join(extra_words(*one)) for one in extra],
+            "noWords": NO_PARAMETERS,
             "x": column(self.x[places], "f4"),
             "y": column(self.y[places], "f4"),
             "best": column(best[places], "u1"),
@@ -96,7 +114,7 @@ class Cloud:
 class HeadFrontiers:
     """The frontier of each series in each head: over all windows (`window` is None), or with a fixed one."""
 
-    points: Points
+    points: RecallPoints
     series: Sequence[Series]
     window: int | None
     rows: Ints
@@ -114,6 +132,7 @@ class HeadFrontiers:
         rows = self.rows[kept]
         return {
             "window": self.window,
+            "steps": STEPS,
             "head": column(points.head[rows], "u2"),
             "series": column(self.which[kept], "u1"),
             "setting": column(points.setting[rows], "u4" if len(points.settings) > STEPS else "u2"),
@@ -135,7 +154,7 @@ class HeadFrontiers:
         return self.points.head[self.rows] * len(self.series) + self.which
 
 
-def recall_cloud(points: Points, series: Sequence[Series] | None = None) -> Cloud:
+def recall_cloud(points: RecallPoints, series: Sequence[Series] | None = None) -> Cloud:
     """Sparsity and recall of every setting, averaged over heads.
 
     series: the lines of all charts, where there are more than these points have; their own if not given.
@@ -145,7 +164,7 @@ def recall_cloud(points: Points, series: Sequence[Series] | None = None) -> Clou
 
 
 def score_cloud(
-    rows: Sequence[Mapping[str, Any]], score: Score, series: Sequence[Series] | None = None
+    rows: Sequence[Mapping[str, Any]], score: FullScore, series: Sequence[Series] | None = None
 ) -> Cloud | None:
     """Sparsity and score of every setting that was run inside the model; None if none was."""
     kinds = Counter(row["kinds"] for row in rows if row["method"] != "full")
@@ -153,17 +172,17 @@ def score_cloud(
         return None
     # Replacing attention in other layers gives points that cannot be compared: the kind with most of them is shown.
     chosen = kinds.most_common(1)[0][0]
-    found: dict[Setting, list[tuple[float, float]]] = {}
+    found: dict[MeasuredSetting, list[tuple[float, float]]] = {}
     for row in rows:
         if row["kinds"] == chosen and row["method"] != "full":
-            setting = Setting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
+            setting = MeasuredSetting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
             found.setdefault(setting, []).append((row["sparsity"], score.upwards(row["score"])))
     settings = sorted(found)
     x, y = (np.array([np.mean([pair[side] for pair in found[one]]) for one in settings]) for side in (0, 1))
     return Cloud(series or series_of((one.method, one.inputs) for one in settings), settings, x, y)
 
 
-def head_frontiers(cloud: Cloud, points: Points, window: int | None = None) -> HeadFrontiers:
+def head_frontiers(cloud: Cloud, points: RecallPoints, window: int | None = None) -> HeadFrontiers:
     """The frontiers of all heads, of all settings or of those with one window; the cloud is that of the points."""
     rows = np.arange(len(points.setting))
     if window is not None:
@@ -176,7 +195,7 @@ def head_frontiers(cloud: Cloud, points: Points, window: int | None = None) -> H
     return HeadFrontiers(points, cloud.series, window, rows[best], which[best])
 
 
-def fixed_window(points: Points) -> int | None:
+def fixed_window(points: RecallPoints) -> int | None:
     """The window to fix in charts of single heads: the paper's if the run has it, or else the most frequent."""
     found = Counter(one.window for one in points.settings if one.window and one.method != "window")
     if not found:
@@ -184,7 +203,12 @@ def fixed_window(points: Points) -> int | None:
     return next((window for window in FIXED_WINDOWS if window in found), found.most_common(1)[0][0])
 
 
-def head_name(head: Head, kinds: int) -> str:
-    """A head in words; its kind only where there are several."""
-    kind, layer, number = head
-    return (f"{kind}, " if kinds > 1 else "") + f"layer {layer}, head {number}"
+def head_names(heads: Sequence[Head]) -> list[str]:
+    """Heads in words; their kind only where there are several."""
+    several = len({kind for kind, _, _ in heads}) > 1
+    return [(f"{kind}, " if several else "") + f"layer {layer}, head {number}" for kind, layer, number in heads]
+
+
+def dash(rank: int) -> str:
+    """How the line of a series of this rank is dashed."""
+    return DASHES[min(rank, len(DASHES) - 1)]

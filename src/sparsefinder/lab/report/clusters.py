@@ -14,7 +14,7 @@ from ...finders.base import Assigned
 from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from .encoding import deflated
-from .examples import Example, sample_of
+from .examples import SentenceTokens, sample_of
 from .speech import NoTaggerError, Tagger, spans
 
 __all__ = ["ClusterTags", "cluster_tags"]
@@ -55,7 +55,7 @@ class ClusterTags:
 
 
 def cluster_tags(
-    traces: Traces, examples: Sequence[Example], finders: Mapping[str, Mapping[Site, Finder]], tag: Tagger
+    traces: Traces, examples: Sequence[SentenceTokens], finders: Mapping[str, Mapping[Site, Finder]], tag: Tagger
 ) -> list[ClusterTags]:
     """The counts of every finder that has clusters, over the sentences whose text is known."""
     tagged = [(example, *_tags(example, tag)) for example in examples]
@@ -75,7 +75,7 @@ def _counts(
     traces: Traces,
     site: Site,
     finder: Finder,
-    tagged: Sequence[tuple[Example, list[str | None], list[str | None]]],
+    tagged: Sequence[tuple[SentenceTokens, list[str | None], list[str | None]]],
     tags: Sequence[str],
 ) -> NDArray[np.int64] | None:
     counts: NDArray[np.int64] | None = None
@@ -99,11 +99,11 @@ def _counts(
     return counts
 
 
-def _tags(example: Example, tag: Tagger) -> tuple[list[str | None], list[str | None]]:
+def _tags(example: SentenceTokens, tag: Tagger) -> tuple[list[str | None], list[str | None]]:
     """The tags of the queries and of the keys."""
-    of_letters = tag(example.text)
+    of_characters = tag(example.text)
     queries, keys = (
-        [None if place is None else of_letters[place] for place in spans(tokens, example.text)]
+        [None if place is None else of_characters[place] for place in spans(tokens, example.text)]
         for tokens in (example.queries, example.keys)
     )
     return queries, keys

@@ -10,15 +10,15 @@ from typing import Any
 from ...traces.store import Traces
 from ..folder import RunFolder
 from ..recipe import Recipe
-from .charts import Cloud, HeadFrontiers, Score, fixed_window, head_frontiers, recall_cloud, score_cloud
+from .charts import Cloud, FullScore, HeadFrontiers, fixed_window, head_frontiers, recall_cloud, score_cloud
 from .clusters import ClusterTags, cluster_tags
-from .examples import Example, read_examples
+from .examples import SentenceTokens, read_examples
 from .map_finders import map_finders
 from .methods import Series, series_of
 from .overview import read_score
-from .points import Points, read_points, read_rows
+from .points import RecallPoints, read_recall_points, read_rows
 from .speech import NoTaggerError, tagger
-from .timing import Timing, timing_of
+from .timing import RunningTimes, running_times
 
 __all__ = ["Content"]
 
@@ -31,8 +31,8 @@ class Content:
     recipe: Recipe
 
     @cached_property
-    def points(self) -> Points | None:
-        return read_points(self.folder)
+    def points(self) -> RecallPoints | None:
+        return read_recall_points(self.folder)
 
     @cached_property
     def accuracy(self) -> list[dict[str, Any]]:
@@ -50,7 +50,7 @@ class Content:
         return None if self.points is None else recall_cloud(self.points, self.series)
 
     @cached_property
-    def score(self) -> Score | None:
+    def score(self) -> FullScore | None:
         """The full model's score: on the same data as the points if it is among them."""
         about = read_score(self.folder)
         full = next((row for row in self.accuracy if row["method"] == "full"), None)
@@ -59,7 +59,9 @@ class Content:
         better = about.get("better") or ("lower" if full and full["metric"] == "perplexity" else "higher")
         if full is not None:
             about = {**full, "value": full["score"], "details": json.loads(full["details"])}
-        return Score(about["metric"], float(about["value"]), better == "lower", about["sequences"], about["details"])
+        return FullScore(
+            about["metric"], float(about["value"]), better == "lower", about["sequences"], about["details"]
+        )
 
     @cached_property
     def scores(self) -> Cloud | None:
@@ -79,7 +81,7 @@ class Content:
         return Traces.open(path) if (path / "index.json").is_file() else None
 
     @cached_property
-    def examples(self) -> list[Example]:
+    def examples(self) -> list[SentenceTokens]:
         return [] if self.traces is None else read_examples(self.folder)
 
     @cached_property
@@ -98,5 +100,5 @@ class Content:
         return found or "This run has no k-means finder, whose clusters could be looked at."
 
     @cached_property
-    def timing(self) -> Timing | None:
-        return None if self.score is None else timing_of(read_rows(self.folder, "timing"), self.score)
+    def timing(self) -> RunningTimes | None:
+        return None if self.score is None else running_times(read_rows(self.folder, "timing"), self.score)

@@ -10,11 +10,11 @@ from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from ..folder import RunFolder
 
-__all__ = ["Example", "read_examples", "sample_of"]
+__all__ = ["SentenceTokens", "read_examples", "sample_of"]
 
 
 @dataclass(frozen=True)
-class Example:
+class SentenceTokens:
     """A sequence of the traces, for one kind of attention: what its queries and keys stand for, and the text."""
 
     sequence: int
@@ -24,7 +24,7 @@ class Example:
     text: str
 
 
-def read_examples(folder: RunFolder) -> list[Example]:
+def read_examples(folder: RunFolder) -> list[SentenceTokens]:
     """All examples, in their order; none if there is no such file."""
     file = folder / "traces/examples.jsonl"
     if not file.is_file():
@@ -37,7 +37,7 @@ def read_examples(folder: RunFolder) -> list[Example]:
             row = json.loads(line)
             kind = row.get("kind") or next(iter(kinds))
             if kind in kinds:
-                found.append(Example(row["sequence"], kind, row["queries"], row["keys"], row["text"]))
+                found.append(SentenceTokens(row["sequence"], kind, row["queries"], row["keys"], row["text"]))
     return found
 
 

@@ -45,7 +45,7 @@ LOOK: Any = {
     "ytick.labelsize": 8,
     # A dollar sign in a token begins no formula.
     "text.parse_math": False,
-    # Letters as letters, so that a figure can be searched.
+    # Text as text, so that a figure can be searched.
     "pdf.fonttype": 42,
 }
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from .content import Content
-from .examples import Example, sample_of
+from .examples import SentenceTokens, sample_of
 from .maps import weights_of
 
 __all__ = ["maps_figure"]
@@ -17,7 +17,7 @@ HEADS, TOKENS = 2, 40
 
 
 def maps_figure(content: Content) -> Figure | None:
-    """The two heads that the first finder serves best in the shortest sentence, one a row."""
+    """The two heads that the first finder serves best in the shortest sentence, one per row."""
     if content.traces is None or not content.examples or not content.finders:
         return None
     example = min(content.examples, key=lambda one: len(one.queries))
@@ -45,18 +45,18 @@ def maps_figure(content: Content) -> Figure | None:
     return figure
 
 
-def _matrix(axes: Axes, values: Tensor, gold: Tensor, example: Example) -> None:
+def _matrix(axes: Axes, values: Tensor, gold: Tensor, example: SentenceTokens) -> None:
     rows, columns = min(TOKENS, values.shape[0]), min(TOKENS, values.shape[1])
     axes.imshow(values[:rows, :columns].numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none")
     i, j = gold[:rows, :columns].nonzero().unbind(-1)
     size = max(2.5, 110 / max(rows, columns)) ** 2
     axes.scatter(j.numpy(), i.numpy(), marker="*", s=size, color="black", linewidths=0)
-    axes.set_xticks(range(columns), [_plain(one) for one in example.keys[:columns]], rotation=90, fontsize=5)
-    axes.set_yticks(range(rows), [_plain(one) for one in example.queries[:rows]], fontsize=5)
+    axes.set_xticks(range(columns), [_printable(one) for one in example.keys[:columns]], rotation=90, fontsize=5)
+    axes.set_yticks(range(rows), [_printable(one) for one in example.queries[:rows]], fontsize=5)
     axes.tick_params(length=0)
 
 
-def _plain(token: str) -> str:
-    """A token without marks of its tokenizer, and without letters that have no shape."""
+def _printable(token: str) -> str:
+    """A token without marks of its tokenizer, and without characters that have no shape."""
     short = token.lstrip("Ġ▁").removeprefix("##")[:12]
-    return "".join(letter if letter.isprintable() else "·" for letter in short)
+    return "".join(one if one.isprintable() else "·" for one in short)

@@ -7,13 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .charts import Cloud
+from .charts import Cloud, dash
 from .content import Content
 from .methods import Series
 
 __all__ = ["legend_entries", "line_look", "pareto_figure"]
-
-DASHES = ("-", "--", ":", "-.")
 
 
 def pareto_figure(content: Content) -> Figure | None:
@@ -30,9 +28,8 @@ def pareto_figure(content: Content) -> Figure | None:
         full = score.upwards(score.value)
         _panel(axes[1], scores, points.gold, full)
         axes[1].set(ylabel=score.axis.capitalize() if score.lower_is_better else score.axis)
-        if score.lower_is_better:
-            # As on the page: where the model falls apart, perplexity would hide everything else.
-            lowest = max(float(np.nanmin(scores.y)), -3 * score.value)
+        if score.floor is not None:
+            lowest = max(float(np.nanmin(scores.y)), score.floor)
             room = 0.05 * (full - lowest)
             axes[1].set_ylim(lowest - room, full + room)
     figure.legend(handles=legend_entries(content.series), loc="outside upper center", ncols=4 if panels > 1 else 2)
@@ -43,7 +40,7 @@ def line_look(series: Series) -> dict[str, object]:
     """How the line of a series is drawn."""
     face = series.style.light if series.rank == 0 else "white"
     return {
-        "color": series.style.light, "marker": series.style.marker, "linestyle": DASHES[min(series.rank, 3)],
+        "color": series.style.light, "marker": series.style.marker, "linestyle": dash(series.rank),
         "markersize": 4.5, "markeredgewidth": 0.8,
         "markerfacecolor": face,
     }  # fmt: skip

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from .content import Content
 from .figures_pareto import line_look
 from .methods import Series, style
-from .timing import Timing
+from .timing import LINES, RunningTimes
 
 __all__ = ["sizes_figure", "timing_figure"]
 
@@ -43,7 +43,7 @@ def sizes_figure(content: Content) -> Figure | None:
     return figure
 
 
-def _panels(time: Axes, quality: Axes, timing: Timing, size: int | None) -> None:
+def _panels(time: Axes, quality: Axes, timing: RunningTimes, size: int | None) -> None:
     score = timing.score
     for method in timing.methods:
         curve = timing.curve(method, size)
@@ -54,11 +54,11 @@ def _panels(time: Axes, quality: Axes, timing: Timing, size: int | None) -> None
         low, high = [spot.low for spot in curve], [spot.high for spot in curve]
         time.fill_between(blocks, low, high, color=style(method).light, alpha=0.15, linewidth=0)
         quality.plot(blocks, [score.upwards(spot.score) for spot in curve], **look)  # type: ignore[arg-type]
-    for method, dash in (("full", "--"), ("softmax", ":")):
+    for method, dashes in LINES.items():
         line = timing.line(method)
         if line is not None:
-            time.axhline(line.seconds, color="black", linestyle=dash, linewidth=0.9, label=style(method).label)
-            quality.axhline(score.upwards(line.score), color="black", linestyle=dash, linewidth=0.9)
+            time.axhline(line.seconds, color="black", linestyle=dashes, linewidth=0.9, label=style(method).label)
+            quality.axhline(score.upwards(line.score), color="black", linestyle=dashes, linewidth=0.9)
     time.set(xlabel="Attended blocks", ylabel="Time (s)")
     quality.set(xlabel="Attended blocks", ylabel=score.axis.capitalize() if score.lower_is_better else score.axis)
     for axes in (time, quality):

@@ -1,6 +1,6 @@
 """Attention maps: for a few sentences, what every head attends to, what finders predict and what weights come of it.
 
-Weights are lists of keys and predicted graphs bitmaps, deflated, a layer at a time, so that a browser opens only what
+Weights are lists of keys and predicted graphs bitmaps, deflated layer by layer, so that a browser opens only what
 is looked at. What does not fit into the page is left out, whole finders of whole sentences, the last first, and named.
 """
 
@@ -21,19 +21,22 @@ from ...finders import Finder
 from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from .encoding import deflated
-from .examples import Example, sample_of
+from .examples import SentenceTokens, sample_of
 
 __all__ = ["attention_maps", "weights_of"]
+
+# Weights go to the page as bytes: in so many steps.
+WEIGHT_STEPS = 255
 
 
 def attention_maps(
     traces: Traces,
-    examples: Sequence[Example],
+    examples: Sequence[SentenceTokens],
     finders: Mapping[str, Mapping[Site, Finder]],
     sentences: int,
     budget: int,
 ) -> dict[str, Any]:
-    """The maps of the first sentences, as the page takes them, in at most `budget` letters of base64."""
+    """The maps of the first sentences, as the page takes them, in at most `budget` characters of base64."""
     sequences = list(dict.fromkeys(example.sequence for example in examples))[:sentences]
     shown: list[dict[str, Any]] = []
     left_out: list[str] = []
@@ -57,13 +60,15 @@ def attention_maps(
         left, left_out = room, left_out + missing
         shown.append({**sentence.to_page(), "found": found})
     sites = [{"kind": kind, "layer": layer} for kind, layer in traces.sites]
-    return {"finders": list(finders), "sites": sites, "sentences": shown, "leftOut": left_out}
+    return {
+        "finders": list(finders), "sites": sites, "sentences": shown, "leftOut": left_out, "weightSteps": WEIGHT_STEPS,
+    }  # fmt: skip
 
 
 class _Sentence:
     """One sentence in all layers: its tokens and what the teacher attends to."""
 
-    def __init__(self, traces: Traces, examples: Mapping[str, Example]) -> None:
+    def __init__(self, traces: Traces, examples: Mapping[str, SentenceTokens]) -> None:
         self.examples = examples
         self.samples: dict[int, tuple[Site, Sample, Tensor]] = {}
         self.gold: dict[str, str] = {}
@@ -71,7 +76,7 @@ class _Sentence:
             if site[0] in examples:
                 example = examples[site[0]]
                 sample = sample_of(traces, site, example.sequence)
-                _check(example, sample)
+                _check_tokens(example, sample)
                 weights = weights_of(sample, None)
                 self.samples[place] = site, sample, weights
                 self.gold[str(place)] = deflated(_lists(weights))
@@ -81,7 +86,7 @@ class _Sentence:
         return sum(map(len, self.gold.values()))
 
     def maps(self, finders: Mapping[Site, Finder]) -> tuple[dict[str, Any], int]:
-        """What a finder predicts in each layer, and how many letters that takes."""
+        """What a finder predicts in each layer, and how many characters that takes."""
         maps = {str(place): each for place, each in self._maps(finders)}
         return maps, sum(len(each["data"]) for each in maps.values())
 
@@ -128,7 +133,7 @@ def weights_of(sample: Sample, graph: Graph | None) -> Tensor:
 
 def _lists(weights: Tensor) -> bytes:
     """For every head and query: how many keys have weight; then the keys, each as its distance from the one before it
-    in the row; then the weights in steps of 1/255, at least one step. 16, 16 and 8 bits.
+    in the row; then the weights in steps, at least one. 16, 16 and 8 bits.
     """
     array: NDArray[np.float32] = weights.float().numpy()
     counts = (array > 0).sum(-1).reshape(-1)
@@ -137,11 +142,11 @@ def _lists(weights: Tensor) -> bytes:
     # The first key of a row counts from the row's beginning.
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])[counts > 0]
     steps[first] = keys[first]
-    values = np.rint(array[array > 0] * 255).clip(1, 255)
+    values = np.rint(array[array > 0] * WEIGHT_STEPS).clip(1, WEIGHT_STEPS)
     return counts.astype("<u2").tobytes() + steps.astype("<u2").tobytes() + values.astype("u1").tobytes()
 
 
-def _check(example: Example, sample: Sample) -> None:
+def _check_tokens(example: SentenceTokens, sample: Sample) -> None:
     got, want = (len(example.queries), len(example.keys)), (sample.q.shape[2], sample.k.shape[2])
     if got != want:
         name = f"traces/examples.jsonl, sequence {example.sequence} of {example.kind}"

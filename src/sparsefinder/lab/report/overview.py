@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..folder import STAGES, RunFolder, versions
+from ..folder import STAGES_FOLDER, RunFolder, versions
 from ..recipe import HubSource, Recipe, dump_recipe
-from .charts import Score
-from .points import Points
+from .charts import FullScore
+from .points import RecallPoints
 
 __all__ = ["command", "facts", "provenance", "read_score", "stamps"]
 
@@ -22,12 +22,14 @@ def read_score(folder: RunFolder) -> dict[str, Any]:
 
 def stamps(folder: RunFolder) -> dict[str, dict[str, Any]]:
     """What each finished stage said of itself, in the order they were finished."""
-    found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in (folder / STAGES).glob("*.json")}
+    found = {
+        file.stem: json.loads(file.read_text(encoding="utf-8")) for file in (folder / STAGES_FOLDER).glob("*.json")
+    }
     return dict(sorted(found.items(), key=lambda one: str(one[1].get("finished", ""))))
 
 
 def facts(
-    folder: RunFolder, recipe: Recipe, score: Score | None, points: Points | None, settings: int
+    folder: RunFolder, recipe: Recipe, score: FullScore | None, points: RecallPoints | None, settings: int
 ) -> list[dict[str, str]]:
     """The run in numbers with their units, each with a name."""
     task, alpha = recipe.task, read_score(folder).get("alpha", recipe.task.alpha)

@@ -2,84 +2,116 @@
 
 from __future__ import annotations
 
+import base64
 import html
 from importlib.resources import files
 from string import Template
 from typing import Any
 
+from ..sweep.summary import RECALLS
+from .charts import SLIDER_STEPS, dash, head_names
+from .clusters import SIDES
 from .content import Content
 from .encoding import safe_json
 from .maps import attention_maps
 from .methods import Series, style
 from .overview import facts, provenance
-from .verdict import RECALLS, Line, methods_table, verdict
+from .verdict import TOLERANCE, Line, methods_table, verdict
 
 __all__ = ["page"]
 
-# Letters of data at most: a page stays under 15 MB. Maps get what the rest leaves.
-MOST = 13_000_000
-# In this order: each may use what those before it define.
-SCRIPTS = (
-    "data.js", "elements.js", "markers.js", "legend.js", "chart.js", "overview.js", "pareto.js", "heads.js",
-    "grid.js", "map_data.js", "map_canvas.js", "map_input.js", "maps.js", "clusters.js", "timing.js",
-    "provenance.js", "page.js",
-)  # fmt: skip
+# Characters of data at most: a page stays under 15 MB. Maps get what the rest leaves.
+MOST_CHARACTERS = 13_000_000
 
 
 def page(content: Content) -> str:
     """The whole page as HTML."""
-    assets = files(__package__) / "assets"
-    scripts = "\n".join((assets / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return Template((assets / "template.html").read_text(encoding="utf-8")).substitute(
+    return Template((files(__package__) / "assets/template.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(f"{content.recipe.name} – Sparsefinder"),
-        styles=(assets / "page.css").read_text(encoding="utf-8"),
+        styles="\n".join(_assets(".css").values()),
+        modules=safe_json({"imports": {f"report/{name}": _url(name, text) for name, text in _assets(".js").items()}}),
         data=safe_json(_data(content)),
-        scripts=scripts,
     )
 
 
+def _assets(ending: str) -> dict[str, str]:
+    """The files of one kind, by name. Nothing rests on their order: scripts import, and styles keep to their own."""
+    found = sorted((one for one in (files(__package__) / "assets").iterdir() if one.name.endswith(ending)), key=str)
+    return {one.name: one.read_text(encoding="utf-8") for one in found}
+
+
+def _url(name: str, script: str) -> str:
+    """A module as an address that holds it. Consoles and debuggers show the name.
+
+    Browsers import modules by address, and pages opened from a disk may import no other file. An import map names the
+    addresses: so modules stay files that say what they take from each other, and nobody needs a bundler. They say
+    `report/chart.js` and not `./chart.js`, since nothing is relative to an address like these.
+    """
+    return f"data:text/javascript;base64,{base64.b64encode(f'{script}//# sourceURL=report/{name}'.encode()).decode()}"
+
+
 def _data(content: Content) -> dict[str, Any]:
-    """What the scripts find in the element `data`."""
+    """What the scripts find in the element `data`; what the run does not have is None."""
     recipe, points, score = content.recipe, content.points, content.score
     data: dict[str, Any] = {
         "name": recipe.name,
         "description": recipe.description,
         "facts": facts(content.folder, recipe, score, points, 0 if points is None else len(points.settings)),
         "series": [_series(one) for one in content.series],
-        "score": None if score is None else {
-            "metric": score.metric, "value": score.value, "lower": score.lower_is_better, "axis": score.axis,
-        },
-        "recall": None, "scores": None, "heads": None, "verdict": [], "methods": [],
-        "maps": None, "clusters": None, "timing": None,
+        "score": None if score is None else score.to_page(),
+        "scores": None if content.scores is None else content.scores.to_page(),
+        **_recall(content),
+        "clusters": _clusters(content),
+        "timing": _timing(content),
         "provenance": provenance(content.folder, recipe),
-    }  # fmt: skip
-    if points is not None and content.recall is not None:
-        data["verdict"] = verdict(content.recall, content.scores, score, points.gold)
-        lines = methods_table(content.recall, content.scores, score)
-        data["methods"] = [_line(content, line) for line in lines]
-        data["gold"] = points.gold
-        data["recalls"] = RECALLS
-        data["recall"] = content.recall.to_page()
-        data["heads"] = {
-            "names": [{"kind": kind, "layer": layer, "head": head} for kind, layer, head in points.heads],
-            "gold": [round(float(one), 4) for one in points.gold_by_head],
-            "frontiers": [one.to_page() for one in content.heads],
-        }
-    if content.scores is not None:
-        data["scores"] = content.scores.to_page()
-    clusters = content.clusters
-    data["clusters"] = (
-        {"why": clusters} if isinstance(clusters, str) else {"found": [one.to_page() for one in clusters]}
-    )
-    data["clusters"]["sentences"] = len({one.sequence for one in content.examples})
-    if content.timing is not None:
-        data["timing"] = content.timing.to_page()
-        for method in (*data["timing"]["methods"], *data["timing"]["lines"]):
-            method["style"] = _style(method["method"], 0)
+        "maps": None,
+    }
     if content.traces is not None and content.examples and recipe.report.sentences:
-        left = MOST - len(safe_json(data))
+        left = MOST_CHARACTERS - len(safe_json(data))
         data["maps"] = attention_maps(content.traces, content.examples, content.finders, recipe.report.sentences, left)
     return data
+
+
+def _recall(content: Content) -> dict[str, Any]:
+    """All that follows from the points of recall."""
+    points, recall = content.points, content.recall
+    if points is None or recall is None:
+        return {"gold": None, "recall": None, "heads": None, "verdict": [], "methods": []}
+    named = zip(points.heads, head_names(points.heads), strict=True)
+    return {
+        "gold": points.gold,
+        "recall": recall.to_page(),
+        "verdict": verdict(recall, content.scores, content.score, points.gold),
+        "methods": [_line(content, line) for line in methods_table(recall, content.scores, content.score)],
+        "recalls": RECALLS,
+        "tolerance": TOLERANCE,
+        "heads": {
+            "names": [
+                {"kind": kind, "layer": layer, "head": head, "name": name} for (kind, layer, head), name in named
+            ],
+            "gold": [round(float(one), 4) for one in points.gold_by_head],
+            "frontiers": [one.to_page() for one in content.heads],
+            "sliderSteps": SLIDER_STEPS,
+        },
+    }
+
+
+def _clusters(content: Content) -> dict[str, Any]:
+    """The counts, or why there are none."""
+    found = content.clusters
+    if isinstance(found, str):
+        return {"why": found}
+    sentences = len({one.sequence for one in content.examples})
+    return {"found": [one.to_page() for one in found], "sides": SIDES, "sentences": sentences}
+
+
+def _timing(content: Content) -> dict[str, Any] | None:
+    if content.timing is None:
+        return None
+    timing = content.timing.to_page()
+    for method in timing["methods"]:
+        method["style"] = _style(method["method"], 0)
+    return timing
 
 
 def _series(one: Series) -> dict[str, Any]:
@@ -88,7 +120,7 @@ def _series(one: Series) -> dict[str, Any]:
 
 def _style(method: str, rank: int) -> dict[str, Any]:
     look = style(method)
-    return {"light": look.light, "dark": look.dark, "marker": look.marker, "rank": rank}
+    return {"light": look.light, "dark": look.dark, "marker": look.marker, "rank": rank, "dash": dash(rank)}
 
 
 def _line(content: Content, line: Line) -> dict[str, Any]:

@@ -14,16 +14,18 @@ from ..folder import RunFolder
 from ..sweep import points as sweep
 from ..sweep.points import HEAD, Floats, Ints, mean_gold, numbered
 
-__all__ = ["Floats", "Ints", "Points", "Setting", "read_points", "read_rows"]
+__all__ = ["Floats", "Ints", "MeasuredSetting", "RecallPoints", "read_recall_points", "read_rows"]
 
 Head = tuple[str, int, int]
 
 SETTING = ("method", "inputs", "setting", "window", "globals")
-RATIOS = ("sparsity", "recall", "gold_sparsity")
+# What is said of a setting that has no parameters.
+NO_PARAMETERS = "no parameters"
+SHOWN_RATIOS = ("sparsity", "recall", "gold_sparsity")
 
 
 @dataclass(frozen=True, order=True)
-class Setting:
+class MeasuredSetting:
     """One setting of a method, united with a window and global tokens."""
 
     method: str
@@ -38,10 +40,10 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class RecallPoints:
     """Sparsity and recall of settings in heads: one row for each pair of them."""
 
-    settings: Sequence[Setting]
+    settings: Sequence[MeasuredSetting]
     heads: Sequence[Head]
     setting: Ints
     head: Ints
@@ -64,15 +66,15 @@ class Points:
         return grouped_means(self.gold_sparsity, self.head, len(self.heads))
 
 
-def read_points(folder: RunFolder) -> Points | None:
+def read_recall_points(folder: RunFolder) -> RecallPoints | None:
     """The sparsity–recall points of a run; None if it has none."""
-    table = sweep.read_points(folder, "recall", [*SETTING, *HEAD, *RATIOS, "sequences"])
+    table = sweep.read_points(folder, "recall", [*SETTING, *HEAD, *SHOWN_RATIOS, "sequences"])
     settings, setting = numbered(table, SETTING)
     heads, head = numbered(table, HEAD)
-    ratios = {name: table[name].to_numpy().astype(np.float64) for name in RATIOS}
+    ratios = {name: table[name].to_numpy().astype(np.float64) for name in SHOWN_RATIOS}
     sequences = int(table["sequences"].to_numpy().max()) if table.num_rows else 0
-    return Points(
-        [Setting(*one) for one in settings], heads, setting, head, sequences=sequences, **ratios
+    return RecallPoints(
+        [MeasuredSetting(*one) for one in settings], heads, setting, head, sequences=sequences, **ratios
     ) if table.num_rows else None  # fmt: skip
 
 
@@ -84,7 +86,7 @@ def read_rows(folder: RunFolder, name: str) -> list[dict[str, Any]]:
 def own_words(setting: str) -> str:
     """`{"top_k": 1}` as `top k 1`."""
     parameters: Mapping[str, Any] = json.loads(setting) if setting else {}
-    return ", ".join(f"{name.replace('_', ' ')} {_plain(value)}" for name, value in parameters.items())
+    return ", ".join(f"{name.replace('_', ' ')} {_number(value)}" for name, value in parameters.items())
 
 
 def extra_words(window: int, count: int) -> list[str]:
@@ -92,5 +94,5 @@ def extra_words(window: int, count: int) -> list[str]:
     return [part for part in (f"window {window}" if window else "", f"{count} global" if count else "") if part]
 
 
-def _plain(value: Any) -> str:
+def _number(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -72,18 +72,18 @@ def spans(tokens: Sequence[str], text: str) -> list[int | None]:
 
 
 def _surface(token: str, byte_level: bool) -> str:
-    """The letters that a token stands for."""
+    """The text that a token stands for."""
     if byte_level:
         table = _bytes()
-        raw = bytes(table[letter] for letter in token if letter in table)
+        raw = bytes(table[one] for one in token if one in table)
         return raw.decode("utf-8", "ignore").strip()
     return token.removeprefix("##").replace("▁", " ").removesuffix("</w>").strip()
 
 
 @cache
 def _bytes() -> dict[str, int]:
-    """The letters that byte-level tokenizers write bytes as (GPT-2's table)."""
+    """The characters that byte-level tokenizers write bytes as (GPT-2's table)."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
-    letters = {chr(byte): byte for byte in plain}
-    return letters | {chr(256 + place): byte for place, byte in enumerate(others)}
+    themselves = {chr(byte): byte for byte in plain}
+    return themselves | {chr(256 + place): byte for place, byte in enumerate(others)}

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .charts import Score
+from .charts import FullScore
 from .methods import style
 
-__all__ = ["Spot", "Timing", "timing_of"]
+__all__ = ["LINES", "RunningTimes", "Spot", "running_times"]
 
-LINES = ("full", "softmax")
+# Full attention is a line across the charts, dashed as matplotlib writes it.
+LINES = {"full": "--", "softmax": ":"}
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,11 @@ class Spot:
 
 
 @dataclass(frozen=True, eq=False)
-class Timing:
+class RunningTimes:
     """The timing points of a run."""
 
     rows: Sequence[Mapping[str, Any]]
-    score: Score
+    score: FullScore
 
     @property
     def sizes(self) -> list[int]:
@@ -75,16 +76,16 @@ class Timing:
                 for method in self.methods
             ],
             "lines": [
-                {"label": style(name).label, "method": name, **(plain(spot) or {})}
-                for name in LINES if (spot := self.line(name)) is not None
+                {"label": style(name).label, "dash": dashes, **(plain(spot) or {})}
+                for name, dashes in LINES.items() if (spot := self.line(name)) is not None
             ],
             "sequences": first["sequences"], "batch": first["batch"], "threads": first["threads"],
         }  # fmt: skip
 
 
-def timing_of(rows: Sequence[Mapping[str, Any]], score: Score) -> Timing | None:
+def running_times(rows: Sequence[Mapping[str, Any]], score: FullScore) -> RunningTimes | None:
     """The timings of a run; None if it has none."""
-    return Timing(rows, score) if any(row["method"] not in LINES for row in rows) else None
+    return RunningTimes(rows, score) if any(row["method"] not in LINES for row in rows) else None
 
 
 def _sorted_blocks(rows: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.pareto import frontier, hypervolume
-from .charts import Cloud, Score
+from ..sweep.summary import RECALLS
+from .charts import Cloud, FullScore
 from .methods import Series
+from .points import NO_PARAMETERS
 
-__all__ = ["RECALLS", "Line", "methods_table", "verdict"]
+__all__ = ["TOLERANCE", "Line", "methods_table", "verdict"]
 
-RECALLS = (0.95, 0.99)
 # A score counts as that of the full model if it is worse by no more than this share of it.
 TOLERANCE = 0.01
 
@@ -39,8 +40,8 @@ class Line:
     at_score: Reached | None
 
 
-def methods_table(recall: Cloud, scores: Cloud | None, score: Score | None) -> list[Line]:
-    """One line a series, the largest hypervolume first; both clouds have the same series."""
+def methods_table(recall: Cloud, scores: Cloud | None, score: FullScore | None) -> list[Line]:
+    """One line per series, the largest hypervolume first; both clouds have the same series."""
     lines = []
     for number, series in enumerate(recall.series):
         mine, _ = recall.of(number)
@@ -55,7 +56,7 @@ def methods_table(recall: Cloud, scores: Cloud | None, score: Score | None) -> l
     return sorted(lines, key=lambda line: -line.hypervolume)
 
 
-def verdict(recall: Cloud, scores: Cloud | None, score: Score | None, gold: float) -> list[str]:
+def verdict(recall: Cloud, scores: Cloud | None, score: FullScore | None, gold: float) -> list[str]:
     """Who dominates, how sparse one can be at a recall of 0.95 and 0.99, and what the score says."""
     sentences = [_dominance(recall, "recall"), *(_at_recall(recall, wanted) for wanted in RECALLS)]
     if scores is not None and score is not None:
@@ -99,7 +100,7 @@ def _at_recall(cloud: Cloud, wanted: float) -> str:
     (first, number), *others = found
     text = (
         f"At a recall of {100 * wanted:g} % or more, the sparsest is {cloud.series[number].label}: it leaves out "
-        f"{_percent(first.sparsity)} of the pairs ({cloud.settings[first.place].words() or 'no parameters'})"
+        f"{_percent(first.sparsity)} of the pairs ({cloud.settings[first.place].words() or NO_PARAMETERS})"
     )
     if others:
         text += "; next " + _listed([f"{cloud.series[one].label} {_percent(at.sparsity)}" for at, one in others[:2]])
@@ -108,7 +109,7 @@ def _at_recall(cloud: Cloud, wanted: float) -> str:
     return text + (f". {missing} of the methods never get there." if missing else ".")
 
 
-def _at_score(cloud: Cloud, score: Score, gold: float) -> str:
+def _at_score(cloud: Cloud, score: FullScore, gold: float) -> str:
     found = _ranked(cloud, _enough(score))
     if not found:
         return f"No setting stays within {100 * TOLERANCE:g} % of the full model's {score.metric} of {score.value:.2f}."
@@ -138,7 +139,7 @@ def _sparsest(cloud: Cloud, places: np.ndarray, wanted: float) -> Reached | None
     return Reached(int(best), float(cloud.x[best]))
 
 
-def _enough(score: Score) -> float:
+def _enough(score: FullScore) -> float:
     return score.upwards(score.value) - TOLERANCE * abs(score.value)
 
 

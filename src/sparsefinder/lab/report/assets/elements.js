@@ -6,30 +6,37 @@ function fill(node, attributes, children) {
     else if (value !== null && value !== undefined && value !== false)
       node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return node;
 }
 
-const make = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-const draw = (tag, attributes = {}, ...children) =>
+export const make = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+export const draw = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-const section = (name) => document.getElementById(name);
-const note = (text) => make("p", { class: "note" }, text);
+export const section = (name) => document.getElementById(name);
+export const note = (text) => make("p", { class: "note" }, text);
 
 // `code` between backticks, as messages have it.
-function withCode(text) {
+export function withCode(text) {
   return text.split("`").map((part, place) => (place % 2 ? make("code", {}, part) : part));
 }
 
-function choice(label, options, pick) {
-  const select = make("select", { onchange: () => pick(select.value) });
-  for (const { value, text } of options) select.append(make("option", { value }, text));
+export function choice(label, options, pick) {
+  const select = make("select", { onchange: () => pick(select.value) }, optionsOf(options));
   return { label: make("label", { class: "control" }, make("span", {}, label), select), select };
 }
 
+// Another list to choose from, and what is chosen of it.
+export function refill(select, options, value) {
+  select.replaceChildren(...optionsOf(options));
+  select.value = value;
+}
+
+const optionsOf = (options) => options.map(({ value, text }) => make("option", { value }, text));
+
 // kind: "stack" for a table whose rows become blocks where the page is narrow.
-function table(caption, headings, rows, kind = null) {
+export function table(caption, headings, rows, kind = null) {
   const head = make(
     "tr",
     {},
@@ -55,7 +62,7 @@ function table(caption, headings, rows, kind = null) {
 }
 
 // Numbers behind a chart, made when they are first asked for.
-function numbers(summary, build) {
+export function numbers(summary, build) {
   const details = make("details", { class: "numbers" }, make("summary", {}, summary));
   details.addEventListener("toggle", () => details.open && details.childElementCount === 1 && details.append(build()));
   return details;
@@ -63,14 +70,25 @@ function numbers(summary, build) {
 
 // Characters that have no shape or turn the writing round are shown by their number: text, whatever the corpus holds.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
-const visible = (token) =>
-  token.replace(HIDDEN, (letter) => `⟨U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+export const visible = (token) =>
+  token.replace(HIDDEN, (character) => `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 
 // A token as readers know it: what marks the beginning of a word becomes a space that can be seen.
-const spelled = (token) => visible(token).replace(/^[Ġ▁]/, "␣");
+export const spelled = (token) => visible(token).replace(/^[Ġ▁]/, "␣");
+
+export function figure(title, body, caption, more) {
+  return make(
+    "figure",
+    {},
+    make("h3", {}, title),
+    body,
+    caption ? make("figcaption", {}, caption) : null,
+    more ?? null,
+  );
+}
 
 // Calls `render` when the element's width changes, and once to begin with.
-function onWidth(host, render) {
+export function onWidth(host, render) {
   let width = 0;
   new ResizeObserver(() => {
     if (Math.abs(host.clientWidth - width) < 1 || !host.clientWidth) return;
@@ -79,11 +97,11 @@ function onWidth(host, render) {
   }).observe(host);
 }
 
-const darkScheme = matchMedia("(prefers-color-scheme: dark)");
-const styleValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const darkScheme = matchMedia("(prefers-color-scheme: dark)");
+export const styleValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// One stop of the tab key for a group of buttons; arrow keys go from one to the next, `columns()` to a row.
-function roving(group, items, columns) {
+// One stop of the tab key for a group of buttons; arrow keys go from one to the next, `columns()` per row.
+export function roving(group, items, columns) {
   const enter = (place) => {
     items.forEach((item, other) => item.setAttribute("tabindex", other === place ? 0 : -1));
     items[place].focus();

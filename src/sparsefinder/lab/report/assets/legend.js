@@ -1,6 +1,11 @@
 // The legend of all charts: a button for each method that hides it or shows it again, everywhere.
 
-function legend() {
+import { data } from "report/data.js";
+import { make } from "report/elements.js";
+import { swatch } from "report/markers.js";
+import { hiddenSeries, pointedSeries } from "report/signals.js";
+
+export function legend() {
   const buttons = data.series.map((look, number) =>
     make(
       "button",

@@ -1,12 +1,15 @@
 // A canvas with one matrix of queries (rows) and keys (columns): cells in colour, gold pairs starred, tokens on both axes.
 
+import { spelled, styleValue } from "report/elements.js";
+import { DARK, star } from "report/markers.js";
+
 // Cells this large have room for a star; smaller ones are coloured as a whole.
 const STAR_CELL = 7;
 const LABEL_SPACE = 11;
 const MOST_HEIGHT = 620;
 
 // What both matrices show of the whole: its size (1 shows all), and the first row and column, in cells.
-const wholeView = () => ({ zoom: 1, row: 0, column: 0 });
+export const wholeView = () => ({ zoom: 1, row: 0, column: 0 });
 
 function canvasGeometry(map, view, width) {
   const most = width < 420 ? 64 : 90;
@@ -24,7 +27,7 @@ function labelRoom(map, side, most) {
   return Math.min(most, 16 + 7 * map.longest[side]);
 }
 
-function clampedView(map, view) {
+export function clampedView(map, view) {
   const most = (count) => Math.max(0, count - count / view.zoom);
   return {
     zoom: view.zoom,
@@ -34,43 +37,22 @@ function clampedView(map, view) {
 }
 
 // paint(i, j) -> {fill: strength from 0 to 1 of the cell's colour, star: "hit", "miss" or null}
-function drawMatrix(canvas, map, view, paint, cursor, width) {
-  const ratio = window.devicePixelRatio || 1;
+export function drawMatrix(canvas, map, view, paint, cursor, width) {
   const shape = canvasGeometry(map, view, width);
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(shape.height * ratio);
-  canvas.style.height = `${shape.height}px`;
-  const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, shape.height);
-  const colours = {
-    text: styleValue("--text"),
-    soft: styleValue("--soft"),
-    ground: styleValue("--surface"),
-    cell: styleValue("--accent"),
-    miss: styleValue("--miss"),
-    hidden: styleValue("--line"),
-  };
+  const context = clearedContext(canvas, width, shape.height);
+  const colours = coloursNow();
   context.save();
   context.beginPath();
   context.rect(shape.margin.left, shape.margin.top, shape.across, shape.down);
   context.clip();
   context.translate(shape.margin.left - view.column * shape.cell, shape.margin.top - view.row * shape.cell);
-  context.imageSmoothingEnabled = shape.cell * ratio < 1;
+  const small = shape.cell < STAR_CELL;
+  const image = cachedPixels(canvas, map, paint, colours, small);
+  context.imageSmoothingEnabled = shape.cell * context.getTransform().a < 1;
   context.imageSmoothingQuality = "high";
-  context.drawImage(
-    cachedPixels(canvas, map, paint, colours, shape.cell < STAR_CELL),
-    0,
-    0,
-    map.m * shape.cell,
-    map.n * shape.cell,
-  );
-  if (shape.cell >= STAR_CELL) drawStars(context, map, view, shape, paint, colours);
-  if (cursor) {
-    context.strokeStyle = colours.text;
-    context.lineWidth = 2;
-    context.strokeRect(cursor.j * shape.cell, cursor.i * shape.cell, Math.max(shape.cell, 3), Math.max(shape.cell, 3));
-  }
+  context.drawImage(image, 0, 0, map.m * shape.cell, map.n * shape.cell);
+  if (!small) drawStars(context, map, view, shape, paint, colours);
+  if (cursor) drawCursor(context, cursor, shape.cell, colours.text);
   context.restore();
   context.strokeStyle = colours.hidden;
   context.strokeRect(shape.margin.left - 0.5, shape.margin.top - 0.5, shape.across + 1, shape.down + 1);
@@ -78,24 +60,51 @@ function drawMatrix(canvas, map, view, paint, cursor, width) {
   return shape;
 }
 
+// An empty canvas whose units are those of the page, whatever the screen's pixels.
+function clearedContext(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+const coloursNow = () => ({
+  text: styleValue("--text"),
+  soft: styleValue("--soft"),
+  ground: styleValue("--surface"),
+  cell: styleValue("--accent"),
+  miss: styleValue("--miss"),
+  hidden: styleValue("--line"),
+});
+
+function drawCursor(context, { i, j }, cell, colour) {
+  context.strokeStyle = colour;
+  context.lineWidth = 2;
+  context.strokeRect(j * cell, i * cell, Math.max(cell, 3), Math.max(cell, 3));
+}
+
 // Moving the cursor over a long sentence must not paint a quarter of a million cells again.
-function cachedPixels(canvas, map, paint, colours, starred) {
-  const key = [map, starred, colours.ground];
+function cachedPixels(canvas, map, paint, colours, small) {
+  const key = [map, small, colours.ground];
   if (!canvas.kept || key.some((part, place) => part !== canvas.kept.key[place]))
-    canvas.kept = { key, image: pixels(map, paint, colours, starred) };
+    canvas.kept = { key, image: pixels(map, paint, colours, small) };
   return canvas.kept.image;
 }
 
-// One pixel a cell; the browser makes them larger.
-function pixels(map, paint, colours, starred) {
+// One pixel per cell; the browser makes them larger.
+function pixels(map, paint, colours, small) {
   const image = new ImageData(map.m, map.n);
   const [ground, cell, miss, hidden] = [colours.ground, colours.cell, colours.miss, colours.hidden].map(channels);
   for (let i = 0, at = 0; i < map.n; i++) {
     for (let j = 0; j < map.m; j++, at += 4) {
       const { fill, star: mark } = paint(i, j);
       const unseen = map.causal && j > i;
-      const [from, to] = mark === "miss" && starred ? [miss, miss] : unseen ? [hidden, hidden] : [ground, cell];
-      const strength = starred && mark === "hit" ? 1 : fill;
+      const [from, to] = mark === "miss" && small ? [miss, miss] : unseen ? [hidden, hidden] : [ground, cell];
+      const strength = small && mark === "hit" ? 1 : fill;
       for (let channel = 0; channel < 3; channel++)
         image.data[at + channel] = from[channel] + (to[channel] - from[channel]) * strength;
       image.data[at + 3] = 255;
@@ -120,7 +129,7 @@ function drawStars(context, map, view, { cell, across, down }, paint, colours) {
       if (!mark) continue;
       const path = new Path2D(star((j + 0.5) * cell, (i + 0.5) * cell, Math.min(0.42 * cell, 10)));
       if (mark === "hit") {
-        context.fillStyle = fill > 0.55 ? colours.ground : colours.text;
+        context.fillStyle = fill > DARK ? colours.ground : colours.text;
         context.fill(path);
       } else {
         context.strokeStyle = colours.miss;
@@ -135,39 +144,40 @@ function drawTokens(context, map, view, { margin, cell, across, down }, colours,
   context.font = `${Math.min(12, Math.max(10, cell * 0.8))}px system-ui, sans-serif`;
   context.direction = "ltr";
   context.textBaseline = "middle";
-  const every = Math.max(1, Math.ceil(LABEL_SPACE / cell));
-  const label = (token, room) => {
-    let text = spelled(token);
-    if (context.measureText(text).width <= room) return text;
-    while (text.length > 1 && context.measureText(`${text}…`).width > room) text = text.slice(0, -1);
-    return `${text}…`;
-  };
-  const shown = (count, first, length) => {
-    const places = [];
-    for (
-      let place = Math.ceil(Math.floor(first) / every) * every;
-      place < count && (place - first + 0.5) * cell < length;
-      place += every
-    )
-      if ((place - first + 0.5) * cell > 0) places.push(place);
-    return places;
-  };
-  for (const i of shown(map.n, view.row, down)) {
+  for (const i of labelled(map.n, view.row, cell, down)) {
     context.fillStyle = cursor?.i === i ? colours.text : colours.soft;
     context.textAlign = "right";
-    context.fillText(
-      label(map.queries[i], margin.left - 10),
-      margin.left - 5,
-      margin.top + (i - view.row + 0.5) * cell,
-    );
+    const text = shortened(context, map.queries[i], margin.left - 10);
+    context.fillText(text, margin.left - 5, margin.top + (i - view.row + 0.5) * cell);
   }
-  for (const j of shown(map.m, view.column, across)) {
+  for (const j of labelled(map.m, view.column, cell, across)) {
     context.save();
     context.fillStyle = cursor?.j === j ? colours.text : colours.soft;
     context.translate(margin.left + (j - view.column + 0.5) * cell, margin.top - 5);
     context.rotate(-Math.PI / 2);
     context.textAlign = "left";
-    context.fillText(label(map.keys[j], margin.top - 8), 0, 0);
+    context.fillText(shortened(context, map.keys[j], margin.top - 8), 0, 0);
     context.restore();
   }
+}
+
+// The rows or columns that get a label: all that are seen, or every so many where cells are small.
+function labelled(count, first, cell, length) {
+  const every = Math.max(1, Math.ceil(LABEL_SPACE / cell));
+  const middle = (place) => (place - first + 0.5) * cell;
+  const places = [];
+  for (
+    let place = Math.ceil(Math.floor(first) / every) * every;
+    place < count && middle(place) < length;
+    place += every
+  )
+    if (middle(place) > 0) places.push(place);
+  return places;
+}
+
+function shortened(context, token, room) {
+  let text = spelled(token);
+  if (context.measureText(text).width <= room) return text;
+  while (text.length > 1 && context.measureText(`${text}…`).width > room) text = text.slice(0, -1);
+  return `${text}…`;
 }

@@ -1,5 +1,7 @@
 // Attention maps as they come out of the page's data: sparse lists of weights, and predicted graphs as bitmaps.
 
+import { data, inflate } from "report/data.js";
+
 const openedMaps = new Map();
 
 async function opened(base64) {
@@ -30,7 +32,7 @@ function listsOf(buffer, heads, n, head) {
   return { starts, keys, weights: weights.subarray(first, first + starts[n]), end: 2 * heads * n + 3 * total };
 }
 
-// n × m bytes of a list of weights: 0 is no weight, 255 all of it.
+// n × m bytes of a list of weights: 0 is no weight, `weightSteps` all of it.
 function denseOf({ starts, keys, weights }, n, m) {
   const dense = new Uint8Array(n * m);
   for (let i = 0; i < n; i++)
@@ -39,7 +41,7 @@ function denseOf({ starts, keys, weights }, n, m) {
 }
 
 // One head of one sentence as matrices: predicted, weight, gold (weights of full attention).
-async function mapOf(sentence, site, head, finder) {
+export async function mapOf(sentence, site, head, finder) {
   const { queries, keys } = sentence.tokens[data.maps.sites[site].kind];
   const [n, m, heads] = [queries.length, keys.length, sentence.heads[site]];
   const found = sentence.found[finder][site];

@@ -1,4 +1,6 @@
-// Markers as paths, under matplotlib's names, so that page and print agree.
+// Markers and dashes as paths have them, under matplotlib's names, so that page and print agree.
+
+import { draw } from "report/elements.js";
 
 const polygon = (corners, turn) => (x, y, r) => {
   const points = Array.from({ length: corners }, (_, place) => {
@@ -40,7 +42,7 @@ const thick = (turn) => (x, y, r) => {
   return `M${points.join("L")}Z`;
 };
 
-const star = (x, y, r) => {
+export const star = (x, y, r) => {
   const points = Array.from({ length: 10 }, (_, place) => {
     const angle = -Math.PI / 2 + (Math.PI * place) / 5;
     const length = place % 2 ? 0.42 * r : r;
@@ -50,7 +52,7 @@ const star = (x, y, r) => {
 };
 
 const up = Math.PI / 2;
-const SHAPES = {
+export const SHAPES = {
   o: (x, y, r) => `M${(x - r).toFixed(1)} ${y.toFixed(1)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`,
   s: (x, y, r) => polygon(4, Math.PI / 4)(x, y, 1.25 * r),
   D: polygon(4, 0),
@@ -72,13 +74,17 @@ const SHAPES = {
   _: spokes([0, Math.PI]),
 };
 
-const DASHES = ["none", "6 3", "2 3", "8 3 2 3"];
-const shapeOf = (look) => SHAPES[look.marker] ?? SHAPES.o;
+const DASHES = { "-": "none", "--": "6 3", ":": "2 3", "-.": "8 3 2 3" };
+export const dashOf = (look) => DASHES[look.dash];
+export const shapeOf = (look) => SHAPES[look.marker] ?? SHAPES.o;
+
+// Text on a colour stronger than this, from 0 to 1, is light.
+export const DARK = 0.55;
 
 // The colour of a method follows the scheme by itself: each has a class of its own.
-const colour = (look) => `light-dark(${look.light}, ${look.dark})`;
+export const colour = (look) => `light-dark(${look.light}, ${look.dark})`;
 
-function swatch(look) {
+export function swatch(look) {
   return draw(
     "svg",
     {
@@ -89,7 +95,7 @@ function swatch(look) {
       "aria-hidden": "true",
       style: `color:${colour(look)}`,
     },
-    draw("path", { d: "M1 7H27", class: "line", "stroke-dasharray": DASHES[look.rank] ?? "none" }),
+    draw("path", { d: "M1 7H27", class: "line", "stroke-dasharray": dashOf(look) }),
     draw("path", { d: shapeOf(look)(14, 7, 4.5), class: look.rank ? "mark hollow" : "mark" }),
   );
 }

@@ -1,6 +1,11 @@
 // What was run, what came out, and the table of methods.
 
-function showOverview() {
+import { data } from "report/data.js";
+import { make, note, section, table, visible } from "report/elements.js";
+import { percent } from "report/format.js";
+import { colour, swatch } from "report/markers.js";
+
+export function showOverview() {
   document.getElementById("name").textContent = data.name;
   document.getElementById("description").textContent = visible(data.description);
   const host = section("overview");
@@ -32,7 +37,7 @@ function methodsTable() {
     "Hypervolume",
     ...data.recalls.map((recall) => `Sparsity at recall ≥ ${percent(recall, 0)}`),
   ];
-  if (scored) headings.push(`Sparsity within 1\u00a0% of the full ${data.score.metric}`);
+  if (scored) headings.push(`Sparsity within ${percent(data.tolerance, 0)} of the full ${data.score.metric}`);
   headings.push("Settings");
   const rows = data.methods.map((line) => {
     const look = data.series[line.series];

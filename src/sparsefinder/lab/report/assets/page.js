@@ -1,5 +1,14 @@
 // Every section in turn. One that fails says so and leaves the others alone.
 
+import { showClusters } from "report/clusters.js";
+import { note, section } from "report/elements.js";
+import { showHeads } from "report/heads.js";
+import { showMaps } from "report/maps.js";
+import { showOverview } from "report/overview.js";
+import { showPareto } from "report/pareto.js";
+import { showProvenance } from "report/provenance.js";
+import { showTiming } from "report/timing.js";
+
 const SECTIONS = {
   overview: showOverview,
   pareto: showPareto,

@@ -1,8 +1,13 @@
 // Sparsity against recall and against the model's score, over all heads and layers.
 
-const SPARSITY_TITLE = "sparsity (% of pairs left out)";
+import { roomy, SPARSITY_TITLE } from "report/axes.js";
+import { chart } from "report/chart.js";
+import { clouds, data, realScore, settingWords } from "report/data.js";
+import { figure, make, note, numbers, section, table } from "report/elements.js";
+import { percent } from "report/format.js";
+import { legend } from "report/legend.js";
 
-function showPareto() {
+export function showPareto() {
   const host = section("pareto");
   if (!clouds.recall && !clouds.scores)
     return host.append(note("This run has no points yet: its sweep has not been run."));
@@ -41,26 +46,15 @@ function linesOf(cloud) {
 }
 
 const goldRule = () =>
-  data.gold === undefined ? [] : [{ axis: "x", value: data.gold, label: `gold ${percent(data.gold)}` }];
+  data.gold === null ? [] : [{ axis: "x", value: data.gold, label: `gold ${percent(data.gold)}` }];
 const sparsityAxis = (xs) => {
-  const [low, high] = roomy(data.gold === undefined ? xs : [...xs, data.gold]);
+  const [low, high] = roomy(data.gold === null ? xs : [...xs, data.gold]);
   return {
     title: SPARSITY_TITLE,
     range: [Math.max(0, low), Math.min(1.01, high)],
     format: (value) => (100 * value).toFixed(0),
   };
 };
-
-function figure(title, body, caption, more) {
-  return make(
-    "figure",
-    {},
-    make("h3", {}, title),
-    body,
-    caption ? make("figcaption", {}, caption) : null,
-    more ?? null,
-  );
-}
 
 function recallFigure() {
   const cloud = clouds.recall,
@@ -77,7 +71,7 @@ function recallFigure() {
       format: (value) => (100 * value).toFixed(0),
     },
     rules: goldRule(),
-    star: data.gold === undefined ? null : { x: data.gold, y: 1, label: "full entmax model" },
+    star: data.gold === null ? null : { x: data.gold, y: 1, label: "full entmax model" },
     describe: (line, place) => [
       settingWords(cloud, place),
       `sparsity ${percent(cloud.x[place])} · recall ${percent(cloud.y[place])}`,
@@ -96,10 +90,8 @@ function scoreFigure() {
   const cloud = clouds.scores,
     lines = linesOf(cloud),
     { score } = data;
-  const real = (value) => (score.lower ? -value : value);
-  // Where a model falls apart its perplexity is astronomic; the chart keeps to three times the full model's.
-  const floor = score.lower ? -3 * score.value : -Infinity;
-  const full = real(score.value);
+  const floor = score.floor ?? -Infinity;
+  const full = realScore(score.value);
   const [low, high] = roomy([...cloud.y, full].filter((value) => value >= floor));
   const below = cloud.y.reduce((count, value) => count + (value < floor), 0);
   const view = chart({
@@ -109,10 +101,10 @@ function scoreFigure() {
     x: sparsityAxis(cloud.x),
     y: { title: score.axis, range: [low, high] },
     rules: [...goldRule(), { axis: "y", value: full, label: `full model ${score.value.toFixed(2)}`, dash: "2 3" }],
-    star: data.gold === undefined ? null : { x: data.gold, y: full, label: "full entmax model" },
+    star: data.gold === null ? null : { x: data.gold, y: full, label: "full entmax model" },
     describe: (line, place) => [
       settingWords(cloud, place),
-      `sparsity ${percent(cloud.x[place])} · ${score.metric} ${real(cloud.y[place]).toFixed(2)}`,
+      `sparsity ${percent(cloud.x[place])} · ${score.metric} ${realScore(cloud.y[place]).toFixed(2)}`,
     ],
   });
   view.box.id = "score-chart";
@@ -123,7 +115,7 @@ function scoreFigure() {
     `Sparsity and ${score.metric}`,
     view.box,
     caption,
-    frontierNumbers(cloud, lines, score.metric, (value) => real(value).toFixed(2)),
+    frontierNumbers(cloud, lines, score.metric, (value) => realScore(value).toFixed(2)),
   );
 }
 

@@ -1,6 +1,9 @@
 // The recipe, versions and stages of the run, and a command that makes it again.
 
-function showProvenance() {
+import { data } from "report/data.js";
+import { make, section, table, visible } from "report/elements.js";
+
+export function showProvenance() {
   const { recipe, command, short, versions, stages } = data.provenance;
   const said = make("span", { role: "status", class: "result" });
   const button = make(

@@ -1,0 +1,81 @@
+// The recall of every head at a sparsity that readers choose.
+
+import { data } from "report/data.js";
+import { choice, figure, make } from "report/elements.js";
+import { percent } from "report/format.js";
+import { headGrid } from "report/grid.js";
+import { recallAt } from "report/head_frontiers.js";
+import { chosenHead } from "report/signals.js";
+
+export function heatmap(set) {
+  const grid = headGrid(
+    "Recall in %: a row for each layer, a column for each head; stronger is higher",
+    data.heads.names,
+    (place) => chosenHead.set(place),
+  );
+  const mean = make("p", { class: "result" });
+  const method = methodChoice(update);
+  const sparsity = sparsitySlider(update);
+  function update() {
+    const values = data.heads.names.map((_, place) => recallAt(set, place, method.series(), sparsity.value()));
+    grid.update((place) => values[place]);
+    mean.textContent = meanWords(values, method.series(), sparsity.value());
+  }
+  update();
+  grid.choose(chosenHead.get());
+  chosenHead.listen((place) => grid.choose(place));
+  const controls = make("div", { class: "controls" }, method.node, sparsity.node);
+  const node = figure("Recall of every head at a chosen sparsity", make("div", {}, controls, grid.node, mean));
+  node.id = "heatmap";
+  return node;
+}
+
+// It starts with the first method that competes.
+function methodChoice(update) {
+  const first = data.methods.find((line) => data.series[line.series].competes) ?? data.methods[0];
+  const { label, select } = choice(
+    "Method",
+    data.methods.map((line) => ({ value: line.series, text: data.series[line.series].label })),
+    update,
+  );
+  select.value = first.series;
+  return { node: label, series: () => Number(select.value) };
+}
+
+// It starts a little below the gold sparsity.
+function sparsitySlider(update) {
+  const step = 1 / data.heads.sliderSteps;
+  const shown = make("output", { for: "sparsity" });
+  const slider = make("input", {
+    type: "range",
+    min: 0,
+    max: 1 - step,
+    step,
+    value: Math.min(0.95, Math.max(0.5, Math.round(data.gold * 20 - 1) / 20)),
+    id: "sparsity",
+    oninput() {
+      say();
+      update();
+    },
+  });
+  const value = () => Number(slider.value);
+  function say() {
+    shown.textContent = percent(value(), 0);
+    slider.setAttribute("aria-valuetext", `${percent(value(), 0)} of pairs left out`);
+  }
+  say();
+  const node = make(
+    "label",
+    { class: "control" },
+    make("span", {}, "Sparsity at least"),
+    make("span", { class: "slide" }, slider, shown),
+  );
+  return { node, value };
+}
+
+function meanWords(values, series, sparsity) {
+  const real = values.filter((value) => value !== null);
+  if (!real.length) return `No setting of ${data.series[series].label} is that sparse.`;
+  const mean = real.reduce((sum, value) => sum + value, 0) / real.length;
+  return `Mean recall ${percent(mean)} over ${real.length} of ${values.length} heads at a sparsity of at least ${percent(sparsity, 0)}.`;
+}
