@@ -129,6 +129,7 @@ def recall_points(sizes: Sizes, random: np.random.Generator) -> dict[str, list[o
             "sparsity": sparsity.ravel().tolist(), "recall": recall.ravel().tolist(),
             "precision": [0.2] * heads, "full_recall": (recall.ravel() ** 6).tolist(), "empty_rows": [0.0] * heads,
             "gold_sparsity": gold.ravel().tolist(), "visible": [visible] * heads,
+            "cost": [0.0 if method == "window" else 0.1] * heads,
             "predicted": (visible * (1 - sparsity)).astype(int).ravel().tolist(),
             "gold": (visible * (1 - gold)).astype(int).ravel().tolist(),
             "hits": (visible * (1 - gold) * recall).astype(int).ravel().tolist(), "seed": [0] * heads,
@@ -225,7 +226,7 @@ def _traces(folder: RunFolder, sizes: Sizes, tokens: list[list[str]], seed: int)
     (folder / "traces/examples.jsonl").write_text(text + "\n", encoding="utf-8")
     if sizes.finders:
         train = Traces.open(folder / "traces/train")
-        for method, settings in (("kmeans", {"clusters": 6, "restarts": 1}), ("sketch", {"r": 4, "share": 0.2})):
+        for method, settings in (("kmeans", {"clusters": 6}), ("sketch", {"r": 4, "share": 0.2})):
             fitted = Sparsefinder.fit(train, method, progress=False, **settings)
             fitted.save_pretrained(folder / f"finders/{method}-made-up")
 

@@ -82,7 +82,7 @@ def test_finders_of_a_run_come_with_a_window_that_needs_none(tmp_path: Path) -> 
     finders = map_finders(folder, load_recipe(folder / "recipe.yaml"))
     assert list(finders) == [
         "k-means, 6 clusters, top k 1 + window 11 + first token",
-        "sketch, share 0.2 + window 11 + first token",
+        "sketch, r 4, share 0.2 + window 11 + first token",
         "window 11 + first token",
     ]
     sample = sample_of(Traces.open(folder / "traces/valid"), ("encoder", 0), 0)

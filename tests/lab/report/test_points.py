@@ -73,7 +73,8 @@ def test_page_and_summary_say_the_same(ragged: RunFolder) -> None:
         assert line.points == row["points"]
         assert line.hypervolume == row["hypervolume"]
         reached = [None if at is None else at.sparsity for at in line.at_recall]
-        assert reached == [row["sparsity_at_95"], row["sparsity_at_99"]]
+        assert reached == [row[f"sparsity_at_{recall}"] for recall in (80, 90, 95, 99)]
+        assert row["cost_at_95"] == (None if line.at_recall[2] is None else line.at_recall[2].cost)
         mine = [place for place, one in enumerate(cloud.settings) if (one.method, one.inputs) == key]
         assert row["recall_at_gold"] == quality_at(cloud.points[mine], points.gold)
 

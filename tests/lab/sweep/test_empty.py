@@ -8,6 +8,7 @@ import torch
 from sparsefinder import Graph, GraphMetrics, Layout, TraceWriter, Window
 from sparsefinder.core.layout import Grid
 from sparsefinder.core.ratios import mean
+from sparsefinder.finders import Place
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.sweep.points import averaged, read_points
 from sparsefinder.lab.sweep.recall import sweep_recall
@@ -60,7 +61,7 @@ def test_four_ways_to_the_same_ratios(run: RunFolder, layer: int, window: int) -
     assert [row["precision"] for row in swept] == pytest.approx(wanted, nan_ok=True)
     assert [math.isnan(each) for each in wanted] == [window == 0 or layer == 2] * HEADS
     # Pooled over sequences, averaged over heads: with one head the same as micro.
-    watched = Watched(finder, {"scale": sample.score_scale, "alpha": 1.5}, False)
+    watched = Watched(finder, Place("encoder", 0, sample.score_scale), False)
     watched(sample.q, sample.k, sample.layout)
     found, pooled = mean_ratios([watched]), metrics.compute("micro")
     assert found["sparsity"] == pytest.approx(pooled.sparsity, nan_ok=True)

@@ -72,6 +72,8 @@ class Cloud:
     settings: Sequence[MeasuredSetting]
     x: Floats
     y: Floats
+    # What finding costs, of all scores, where that is known.
+    cost: Floats | None = None
 
     @cached_property
     def which(self) -> Ints:
@@ -160,7 +162,8 @@ def recall_cloud(points: RecallPoints, series: Sequence[Series] | None = None) -
     series: the lines of all charts, where there are more than these points have; their own if not given.
     """
     series = series or series_of((one.method, one.inputs) for one in points.settings)
-    return Cloud(series, points.settings, points.mean(points.sparsity), points.mean(points.recall))
+    means = (points.mean(each) for each in (points.sparsity, points.recall, points.cost))
+    return Cloud(series, points.settings, *means)
 
 
 def score_cloud(

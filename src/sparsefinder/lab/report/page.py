@@ -127,7 +127,9 @@ def _line(content: Content, line: Line) -> dict[str, Any]:
     recall, scores = content.recall, content.scores
     assert recall is not None
     reached = [
-        None if one is None else {"sparsity": one.sparsity, "words": recall.settings[one.place].words()}
+        None
+        if one is None
+        else {"sparsity": one.sparsity, "words": recall.settings[one.place].words(), "cost": one.cost}
         for one in line.at_recall
     ]
     at_score = None

@@ -13,6 +13,7 @@ from ...core.ratios import grouped_means
 from ..folder import RunFolder
 from ..sweep import points as sweep
 from ..sweep.points import HEAD, Floats, Ints, mean_gold, numbered
+from ..sweep.settings import WANTED
 
 __all__ = ["Floats", "Ints", "MeasuredSetting", "RecallPoints", "read_recall_points", "read_rows"]
 
@@ -21,7 +22,7 @@ Head = tuple[str, int, int]
 SETTING = ("method", "inputs", "setting", "window", "globals")
 # What is said of a setting that has no parameters.
 NO_PARAMETERS = "no parameters"
-SHOWN_RATIOS = ("sparsity", "recall", "gold_sparsity")
+SHOWN_RATIOS = ("sparsity", "recall", "gold_sparsity", "cost")
 
 
 @dataclass(frozen=True, order=True)
@@ -50,6 +51,7 @@ class RecallPoints:
     sparsity: Floats
     recall: Floats
     gold_sparsity: Floats
+    cost: Floats
     sequences: int
 
     def mean(self, values: Floats) -> Floats:
@@ -86,7 +88,13 @@ def read_rows(folder: RunFolder, name: str) -> list[dict[str, Any]]:
 def own_words(setting: str) -> str:
     """`{"top_k": 1}` as `top k 1`."""
     parameters: Mapping[str, Any] = json.loads(setting) if setting else {}
-    return ", ".join(f"{name.replace('_', ' ')} {_number(value)}" for name, value in parameters.items())
+    return ", ".join(_in_words(name, value) for name, value in parameters.items())
+
+
+def _in_words(name: str, value: Any) -> str:
+    if name in WANTED:
+        return f"set for {name} {_number(value)}"
+    return f"{name.replace('_', ' ')} {_number(value)}"
 
 
 def extra_words(window: int, count: int) -> list[str]:

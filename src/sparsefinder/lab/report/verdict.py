@@ -25,6 +25,8 @@ class Reached:
 
     place: int
     sparsity: float
+    # The multiplications of finding, as a share of those of all scores.
+    cost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ def methods_table(recall: Cloud, scores: Cloud | None, score: FullScore | None) 
 
 
 def verdict(recall: Cloud, scores: Cloud | None, score: FullScore | None, gold: float) -> list[str]:
-    """Who dominates, how sparse one can be at a recall of 0.95 and 0.99, and what the score says."""
-    sentences = [_dominance(recall, "recall"), *(_at_recall(recall, wanted) for wanted in RECALLS)]
+    """Who dominates, how sparse one can be at high recall, and what the score says."""
+    sentences = [_dominance(recall, "recall"), *(_at_recall(recall, wanted) for wanted in RECALLS[-2:])]
     if scores is not None and score is not None:
         sentences.append(_dominance(scores, score.metric))
         sentences.append(_at_score(scores, score, gold))
@@ -136,7 +138,7 @@ def _sparsest(cloud: Cloud, places: np.ndarray, wanted: float) -> Reached | None
     if not len(enough):
         return None
     best = enough[cloud.x[enough].argmax()]
-    return Reached(int(best), float(cloud.x[best]))
+    return Reached(int(best), float(cloud.x[best]), None if cloud.cost is None else float(cloud.cost[best]))
 
 
 def _enough(score: FullScore) -> float:

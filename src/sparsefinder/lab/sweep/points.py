@@ -29,7 +29,8 @@ Ints = NDArray[np.int64]
 WHICH = [("method", pa.string()), ("inputs", pa.string()), ("setting", pa.string()), ("window", pa.int32())]
 WHICH += [("globals", pa.int32())]
 HEAD = ("kind", "layer", "head")
-RATIOS = ("sparsity", "recall", "precision", "full_recall", "empty_rows", "gold_sparsity")
+# What finding costs is counted in multiplications, as a share of those that all scores take.
+RATIOS = ("sparsity", "recall", "precision", "full_recall", "empty_rows", "gold_sparsity", "cost")
 COUNTS = ("visible", "predicted", "gold", "hits")
 
 # The columns of points/recall, points/accuracy and points/timing: docs/runs.md says what they mean.

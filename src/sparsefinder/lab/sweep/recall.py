@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from ...core.ratios import every_ratio, mean
 from ...errors import SparsefinderError
@@ -32,7 +33,7 @@ from .tally import GoldPairs, Tally, tally
 __all__ = ["Unit", "measure", "recall_units", "sweep_recall"]
 
 # Changes when points change for reasons that no recipe shows.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,16 @@ class _Pass:
         self.tallies: list[list[Tally]] = []
         self._blind = all(setting.inputs == "none" for setting in unit.settings)
         self._before: tuple[GoldPairs, list[Masks]] | None = None
+        self._costs: list[list[float]] = []
+
+    @property
+    def costs(self) -> Float[np.ndarray, " settings"]:
+        """What finding costs of all scores, on the average of batches."""
+        return np.array(self._costs).mean(0)
 
     def add(self, sample: Sample, gold: GoldPairs) -> None:
+        n, m, d = sample.q.shape[2], sample.k.shape[2], sample.q.shape[3]
+        self._costs.append([one.cost(n, m, d) / max(1, n * m * d) for one in self._finders])
         self.tallies.append([tally(masks, gold) for masks in self._masks(sample, gold)])
 
     def _masks(self, sample: Sample, gold: GoldPairs) -> list[Masks]:
@@ -150,6 +159,7 @@ def _columns(done: _Pass, grid: SweepGrid, seed: int) -> dict[str, Any]:
         for name in ("visible", "gold", "queries")
     }
     means = {name: mean(each, -2) for name, each in every_ratio({**sums, **fixed}).items()}
+    means["cost"] = done.costs[:, None, None, None]
     counts = {name: sums[name].sum(-2) for name in ("predicted", "hits")}
     counts |= {name: fixed[name].sum(-2) for name in ("visible", "gold")}
     shape = means["recall"].shape

@@ -29,8 +29,10 @@ export function showOverview() {
 }
 
 function methodsTable() {
+  // What finding takes is a share of what all scores would take: nothing for patterns of positions.
+  const words = (one) => (one.cost ? `${one.words}; finding costs ${percent(one.cost, 1)} of all scores` : one.words);
   const reached = (one) =>
-    one ? [make("span", {}, percent(one.sparsity)), make("small", {}, one.words)] : "not reached";
+    one ? [make("span", {}, percent(one.sparsity)), make("small", {}, words(one))] : "not reached";
   const scored = data.methods.some((line) => line.scored);
   const headings = [
     "Method",
