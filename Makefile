@@ -19,6 +19,7 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/clang-format --dry-run --Werror src/sparsefinder/kernels/*
 
 # What the tests of the report's page open it in; without one they are skipped. Debian's, unless there is one already.
 browser:

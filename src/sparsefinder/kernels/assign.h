@@ -1,5 +1,5 @@
-// Which buckets tokens belong to: those of their nearest centroids, or the bins between edges. Short loops over short vectors,
-// which a library for matrices takes longer to begin than to do.
+// Which buckets tokens belong to: those of their nearest centroids, or the bins between edges. Short loops over short
+// vectors, which a library for matrices takes longer to begin than to do.
 #pragma once
 
 #include "kernels.h"
@@ -9,9 +9,9 @@
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
-constexpr int64_t kAssigned = 512;  // tokens of a task
+constexpr int64_t kAssigned = 512;         // tokens of a task
 constexpr int64_t kLeastShared = 1 << 21;  // with fewer comparisons, waking another thread takes as long as the work
-constexpr int kTogether = 4;        // centroids that share what is read of the tokens
+constexpr int kTogether = 4;               // centroids that share what is read of the tokens
 
 // The highest score of eight tokens so far, and the centroid it is of, as a float.
 struct Best {

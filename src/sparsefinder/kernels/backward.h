@@ -1,7 +1,7 @@
 // The backward pass, over the support that the forward pass saved: what got no weight has no gradient.
 //
-// With s = p^(1 − a) on the support, dz = s (dp − Σ s dp / Σ s) for dp = dO · V (see entmax.py). First every query by itself:
-// dz and dQ. Then the entries are sorted by key, and every key by itself sums dK and dV: no two threads write to one place.
+// With s = p^(1 − a) on the support, dz = s (dp − Σ s dp / Σ s) for dp = dO · V (see entmax.py). First every query by
+// itself: dz and dQ. Then entries are sorted by key, and every key sums its dK and dV: threads never share a place.
 #pragma once
 
 #include "memory.h"
@@ -15,9 +15,9 @@
 namespace sparsefinder::KERNEL_NAMESPACE {
 
 struct Gradients {
-  Vectors out;            // given: dO
-  float *q, *k, *v;       // wanted, contiguous
-  double* alpha;          // wanted for each (batch, head, block of queries) and summed by the caller, or null
+  Vectors out;       // given: dO
+  float *q, *k, *v;  // wanted, contiguous
+  double* alpha;     // wanted for each (batch, head, block of queries) and summed by the caller, or null
 };
 
 constexpr int64_t kBackwardRows = 64;

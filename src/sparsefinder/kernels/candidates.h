@@ -143,7 +143,8 @@ inline void refresh_all(Candidates* const* rows, int number, int power) {
       counts[r] = row.count;
       bounds[r] = row.bound;
     }
-    power == 2 ? improve_eight<2>(values, counts, together, bounds) : improve_eight<1>(values, counts, together, bounds);
+    power == 2 ? improve_eight<2>(values, counts, together, bounds)
+               : improve_eight<1>(values, counts, together, bounds);
     for (int r = 0; r < together; ++r) {
       Candidates& row = *rows[start + r];
       row.bound = bounds[r];

@@ -1,5 +1,5 @@
-// Few queries, many keys, as in decoding: every key is read once, where it lies, and nothing is packed. Reading the keys
-// is all the time it takes; asking for them ahead changed nothing.
+// Few queries, many keys, as in decoding: every key is read once, where it lies, and nothing is packed. Reading the
+// keys is all the time it takes; asking for them ahead changed nothing.
 #pragma once
 
 #include "forward.h"

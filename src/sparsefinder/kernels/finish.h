@@ -84,11 +84,11 @@ struct Sums {
 };
 
 // Weights and results of `count` rows whose candidates are complete: those that `order` names, or the first
-// ones if it is null. Rows that share keys should follow each other, so that values are still in the cache: if they are all
-// there, they are not `Far`.
+// ones if it is null. Rows that share keys should follow each other, so that values are still in the cache: if they are
+// all there, they are not `Far`.
 template <bool Far = true>
 void conclude(Candidates* rows, const int* order, int64_t count, const Exponent& exponent, float* transposed,
-                     const Sums& sums) {
+              const Sums& sums) {
   for (int64_t start = 0; start < count; start += 8) {
     Candidates* eight[8];
     const int number = static_cast<int>(count - start < 8 ? count - start : 8);

@@ -15,7 +15,7 @@ struct Nearest {
   const float* centroids;  // [heads, width, depth], `width` a multiple of 4
   const float* offsets;    // [heads, width]; of centroids that are padding, lower than any score
   int64_t batch, heads, length, depth, width, count;
-  int64_t* out;            // [batch, heads, length, count], the nearest first
+  int64_t* out;  // [batch, heads, length, count], the nearest first
   int threads;
 };
 
@@ -24,7 +24,7 @@ struct Bins {
   const float* numbers;  // [heads, depth, length]
   const float* edges;    // [heads, depth, count]
   int64_t heads, length, depth, count, bins;
-  int64_t* out;          // [heads, length, depth]
+  int64_t* out;  // [heads, length, depth]
   int threads;
 };
 

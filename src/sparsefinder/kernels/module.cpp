@@ -1,5 +1,5 @@
-// The Python module sparsefinder._native: checks nothing (native.py does), turns arrays into a Problem, lets other Python
-// threads run, and calls the kernels.
+// The Python module sparsefinder._native: checks nothing (native.py does), turns arrays into a Problem, lets other
+// Python threads run, and calls the kernels.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -23,9 +23,7 @@ using Output = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Alphas = std::vector<double>;
 
-Vectors vectors(const Input& array) {
-  return {array.data(), array.stride(0), array.stride(1), array.stride(2)};
-}
+Vectors vectors(const Input& array) { return {array.data(), array.stride(0), array.stride(1), array.stride(2)}; }
 
 // A piece, and the arrays that it points into.
 struct HeldPiece {
@@ -84,18 +82,22 @@ NB_MODULE(_native, module) {
       .def(
           "write",
           [](const Support& support, nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> rows,
-             nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> keys, nb::ndarray<float, nb::ndim<1>, nb::c_contig> weights) {
+             nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> keys,
+             nb::ndarray<float, nb::ndim<1>, nb::c_contig> weights) {
             support.write(rows.data(), keys.data(), weights.data());
           },
-          "Write every entry's row, key and weight into arrays of `total()` numbers: rows, and keys within rows, in order.");
+          "Write every entry's row, key and weight into arrays of `total()` numbers, in order of rows and keys.");
 
-  module.def("band", [](std::optional<int64_t> lower, std::optional<int64_t> upper) {
-    HeldPiece held{};
-    held.piece.kind = Kind::band;
-    if (lower) held.piece.lower = *lower;
-    if (upper) held.piece.upper = *upper;
-    return held;
-  }, nb::arg("lower").none(), nb::arg("upper").none());
+  module.def(
+      "band",
+      [](std::optional<int64_t> lower, std::optional<int64_t> upper) {
+        HeldPiece held{};
+        held.piece.kind = Kind::band;
+        if (lower) held.piece.lower = *lower;
+        if (upper) held.piece.upper = *upper;
+        return held;
+      },
+      nb::arg("lower").none(), nb::arg("upper").none());
   const auto tokens = [](Kind kind) {
     return [kind](nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> chosen) {
       HeldPiece held{};
@@ -109,7 +111,8 @@ NB_MODULE(_native, module) {
   };
   module.def("columns", tokens(Kind::columns));
   module.def("rows", tokens(Kind::rows));
-  module.def("blocks", [](Numbers offsets, Numbers blocks, int64_t batch, int64_t heads, int64_t query_size, int64_t key_size) {
+  module.def("blocks", [](Numbers offsets, Numbers blocks, int64_t batch, int64_t heads, int64_t query_size,
+                          int64_t key_size) {
     HeldPiece held{};
     held.piece.kind = Kind::blocks;
     held.piece.offsets = offsets.data();
@@ -192,7 +195,8 @@ NB_MODULE(_native, module) {
   module.def(
       "nearest",
       [](Input tokens, nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> centroids,
-         nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu> offsets, Places out, int threads, bool plain) {
+         nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu> offsets, Places out, int threads,
+         bool plain) {
         Nearest work{};
         work.tokens = vectors(tokens);
         work.apart = tokens.stride(3);
@@ -227,8 +231,8 @@ NB_MODULE(_native, module) {
         nb::gil_scoped_release others_may_run;
         kernels(plain).bins(work);
       },
-      "Write the bin of each token in each dimension into `out`.", nb::arg("numbers"), nb::arg("edges"), nb::arg("bins"),
-      nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
+      "Write the bin of each token in each dimension into `out`.", nb::arg("numbers"), nb::arg("edges"),
+      nb::arg("bins"), nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
 
   module.def("has_avx2", &has_avx2, "Whether the kernels for AVX2 are there and this processor can run them.");
 }

@@ -1,5 +1,5 @@
-// The keys of a call in panels, packed once and read by all threads: by position, by list for the pieces that have lists,
-// and rounded to 8 bits for the screen.
+// The keys of a call in panels, packed once and read by all threads: by position, by list for the pieces that have
+// lists, and rounded to 8 bits for the screen.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ inline float pack_list(const Problem& problem, int64_t b, int64_t h, const Lists
   for (int j = 0; j < size; j += kPanel) {
     const int next = size < j + 2 * kPanel ? size : j + 2 * kPanel;
     for (int i = j + kPanel; i < next; ++i) prefetch(problem.k.at(b, head, keys[i]), problem.depth);
-    finite += pack_panel([&](int i) { return problem.k.at(b, head, keys[j + i]); }, size - j < kPanel ? size - j : kPanel,
-                         problem.depth, dst + j * problem.depth);
+    finite += pack_panel([&](int i) { return problem.k.at(b, head, keys[j + i]); },
+                         size - j < kPanel ? size - j : kPanel, problem.depth, dst + j * problem.depth);
   }
   return finite;
 }

@@ -1,5 +1,5 @@
-// Keys laid out for the register tile: panels of 16 keys, dimension by dimension, so that one load brings one dimension of
-// eight keys.
+// Keys laid out for the register tile: panels of 16 keys, dimension by dimension, so that one load brings one dimension
+// of eight keys.
 #pragma once
 
 #include "simd.h"

@@ -10,8 +10,8 @@ namespace sparsefinder {
 // True in a child of fork(), which has none of its parent's threads: waiting for them would never end.
 bool forked();
 
-// Do tasks 0 … tasks - 1, each once, in about that order. The thread count is a clause and never a global setting, which
-// would change torch's own.
+// Do tasks 0 … tasks - 1, each once, in about that order. The thread count is a clause and never a global setting,
+// which would change torch's own.
 template <class Work>
 void parallel(int threads, int64_t tasks, const Work& work) {
   if (threads > tasks) threads = static_cast<int>(tasks);

@@ -31,14 +31,16 @@ struct Piece {
   int64_t key_batch = 1, key_heads = 1, query_slots = 0, key_slots = 0;
 
   int64_t table(int64_t b, int64_t h) const { return (batch > 1 ? b * heads : 0) + (heads > 1 ? h : 0); }
-  int64_t key_table(int64_t b, int64_t h) const { return (key_batch > 1 ? b * key_heads : 0) + (key_heads > 1 ? h : 0); }
+  int64_t key_table(int64_t b, int64_t h) const {
+    return (key_batch > 1 ? b * key_heads : 0) + (key_heads > 1 ? h : 0);
+  }
 };
 
 struct Problem {
   int64_t batch, heads, key_heads, n, m;
   int64_t depth, width;  // of queries and keys, and of values: both multiples of 8
   Vectors q, k, v;
-  float* out;  // [batch, heads, n, width]
+  float* out;           // [batch, heads, n, width]
   const double* alpha;  // one a head
   double scale;
   bool causal;

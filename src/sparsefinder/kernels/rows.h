@@ -1,5 +1,5 @@
-// The queries of one task, and the keys that each of them has found so far. Groups of queries pass over panels of keys, or a
-// query looks at listed keys; what may still get weight stays in the query's list, every pair once.
+// The queries of one task, and the keys that each of them has found so far. Groups of queries pass over panels of keys,
+// or a query looks at listed keys; what may still get weight stays in the query's list, every pair once.
 #pragma once
 
 #include "finish.h"
@@ -47,7 +47,8 @@ class Rows {
   bool infinite_ = false;
   int64_t computed_ = 0;  // scores in float32
 
-  Rows(const Problem& problem, const Plan& plan, const Packed& packed, int64_t b, int64_t h, int64_t first, int64_t size)
+  Rows(const Problem& problem, const Plan& plan, const Packed& packed, int64_t b, int64_t h, int64_t first,
+       int64_t size)
       : problem_(problem), plan_(plan), packed_(packed), scratch_(Scratch::mine()), b_(b), h_(h), first_(first),
         size_(size), depth_(problem.depth), exponent_(exponent(problem.alpha[h])),
         factor_(static_cast<float>(problem.scale * (problem.alpha[h] - 1.0))) {

@@ -1,8 +1,8 @@
 // A proven bound on scores from 8-bit products: what it rules out needs no float32 product.
 //
-// Keys are rounded to integers k̂ of 8 bits, k s = k̂ + δk, queries to 7 bits, q t = q̂ + δq. Then s t (q · k) differs from q̂ · k̂
-// by at most |δq| |s k| + |q̂| |δk|, with the largest of each norm over the keys of a head. Sums are taken modulo 2^16, which is
-// harmless because |s t (q · k)| is kept below 2^15 by the choice of t.
+// Keys are rounded to integers k̂ of 8 bits, k s = k̂ + δk, queries to 7 bits, q t = q̂ + δq. Then s t (q · k) differs
+// from q̂ · k̂ by at most |δq| |s k| + |q̂| |δk|, with the largest of each norm over the keys of a head. Sums are taken
+// modulo 2^16, which is harmless because |s t (q · k)| is kept below 2^15 by the choice of t.
 #pragma once
 
 #include "simd.h"
@@ -96,7 +96,8 @@ KERNEL_INLINE void screen_tile(const int32_t* queries, int64_t pairs, const uint
                                uint32_t* marks, int stride) {
 #if defined(__AVX2__) && defined(__FMA__)
   const auto* keys = reinterpret_cast<const __m256i*>(panel);
-  const __m256i start_left = _mm256_loadu_si256(keys + 2 * pairs), start_right = _mm256_loadu_si256(keys + 2 * pairs + 1);
+  const __m256i start_left = _mm256_loadu_si256(keys + 2 * pairs);
+  const __m256i start_right = _mm256_loadu_si256(keys + 2 * pairs + 1);
   __m256i left[kScreenRows], right[kScreenRows];
 #pragma GCC unroll 4
   for (int r = 0; r < kScreenRows; ++r) {

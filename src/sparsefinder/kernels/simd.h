@@ -125,9 +125,11 @@ KERNEL_INLINE void transpose(Floats r[8]) {
 KERNEL_INLINE Floats sums(const Floats a[8]) {
   __m256 h[4], g[2];
   for (int i = 0; i < 4; ++i)
-    h[i] = _mm256_add_ps(_mm256_unpacklo_ps(a[2 * i].v, a[2 * i + 1].v), _mm256_unpackhi_ps(a[2 * i].v, a[2 * i + 1].v));
+    h[i] =
+        _mm256_add_ps(_mm256_unpacklo_ps(a[2 * i].v, a[2 * i + 1].v), _mm256_unpackhi_ps(a[2 * i].v, a[2 * i + 1].v));
   for (int i = 0; i < 2; ++i)
-    g[i] = _mm256_add_ps(_mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0x44), _mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0xEE));
+    g[i] =
+        _mm256_add_ps(_mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0x44), _mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0xEE));
   return {_mm256_add_ps(_mm256_permute2f128_ps(g[0], g[1], 0x20), _mm256_permute2f128_ps(g[0], g[1], 0x31))};
 }
 
@@ -147,17 +149,35 @@ KERNEL_INLINE Floats each(Operation operation) {
   return result;
 }
 
-KERNEL_INLINE Floats load(const float* p) { return each([&](int i) { return p[i]; }); }
+KERNEL_INLINE Floats load(const float* p) {
+  return each([&](int i) { return p[i]; });
+}
 KERNEL_INLINE void store(float* p, Floats a) { std::memcpy(p, a.v, sizeof a.v); }
-KERNEL_INLINE Floats spread(float a) { return each([&](int) { return a; }); }
-KERNEL_INLINE Floats operator+(Floats a, Floats b) { return each([&](int i) { return a.v[i] + b.v[i]; }); }
-KERNEL_INLINE Floats operator-(Floats a, Floats b) { return each([&](int i) { return a.v[i] - b.v[i]; }); }
-KERNEL_INLINE Floats operator*(Floats a, Floats b) { return each([&](int i) { return a.v[i] * b.v[i]; }); }
-KERNEL_INLINE Floats operator/(Floats a, Floats b) { return each([&](int i) { return a.v[i] / b.v[i]; }); }
+KERNEL_INLINE Floats spread(float a) {
+  return each([&](int) { return a; });
+}
+KERNEL_INLINE Floats operator+(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] + b.v[i]; });
+}
+KERNEL_INLINE Floats operator-(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] - b.v[i]; });
+}
+KERNEL_INLINE Floats operator*(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] * b.v[i]; });
+}
+KERNEL_INLINE Floats operator/(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] / b.v[i]; });
+}
 KERNEL_INLINE Floats fused(Floats a, Floats b, Floats c) { return a * b + c; }
-KERNEL_INLINE Floats larger(Floats a, Floats b) { return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
-KERNEL_INLINE Floats root(Floats a) { return each([&](int i) { return std::sqrt(a.v[i]); }); }
-KERNEL_INLINE Floats one_above(Floats a, Floats b) { return each([&](int i) { return a.v[i] > b.v[i] ? 1.0f : 0.0f; }); }
+KERNEL_INLINE Floats larger(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+KERNEL_INLINE Floats root(Floats a) {
+  return each([&](int i) { return std::sqrt(a.v[i]); });
+}
+KERNEL_INLINE Floats one_above(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] > b.v[i] ? 1.0f : 0.0f; });
+}
 KERNEL_INLINE unsigned bits_above(Floats a, Floats b) {
   unsigned bits = 0;
   for (int i = 0; i < 8; ++i) bits |= static_cast<unsigned>(a.v[i] > b.v[i]) << i;

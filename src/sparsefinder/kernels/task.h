@@ -1,6 +1,6 @@
-// A run of neighbouring queries of one head, from candidates to results. The pieces of the graph are walked one after the
-// other, each as groups of queries that pass over panels of keys together. Dense attention is the graph of one piece
-// without limits.
+// A run of neighbouring queries of one head, from candidates to results. The pieces of the graph are walked one after
+// the other, each as groups of queries that pass over panels of keys together. Dense attention is the graph of one
+// piece without limits.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ constexpr double kScreenPays = 0.25;
 template <int Depth>
 class Task : public Rows<Depth> {
  public:
-  Task(const Problem& problem, const Plan& plan, const Packed& packed, int64_t b, int64_t h, int64_t first, int64_t size,
-       Support* support)
+  Task(const Problem& problem, const Plan& plan, const Packed& packed, int64_t b, int64_t h, int64_t first,
+       int64_t size, Support* support)
       : Rows<Depth>(problem, plan, packed, b, h, first, size), support_(support), alone_(plan.one_bucket()),
         lent_(alone_ && !support) {
     bool buckets_only = !problem.screened;
@@ -27,7 +27,7 @@ class Task : public Rows<Depth> {
     if (!lent_) make_lists();
   }
 
-  // `pays` is what the tasks of a head have found out about the screen: 0 nothing yet, 1 that it pays, -1 that it does not.
+  // `pays` is what a head's tasks have found out about the screen: 0 nothing yet, 1 that it pays, -1 that it does not.
   void run(int64_t task, std::atomic<int>* pays) {
     for (size_t index = 0; index < plan_.pieces.size(); ++index) walk(index);
     if (problem_.screened && !packed_.infinite()) walk_rest(*pays);
@@ -211,7 +211,7 @@ class Task : public Rows<Depth> {
     return panels;
   }
 
-  // All visible keys, as if they were a last piece: the first of them in float32, the others if the screen lets them pass.
+  // All visible keys, as if they were a last piece: the first of them in float32, the others if they pass the screen.
   void walk_rest(std::atomic<int>& pays) {
     const size_t index = plan_.pieces.size();
     for (int64_t start = 0; start < size_; start += kDenseRows) {
@@ -246,7 +246,8 @@ class Task : public Rows<Depth> {
     for (int64_t r = 0; r < padded; ++r) {
       thresholds[r] = 32767;
       if (r < count && limit(start + r) > first)
-        queries[r] = round_query(queries_ + (start + r) * depth_, depth_, packed_.screen_keys(b_, h_), rounded + r * pairs);
+        queries[r] =
+            round_query(queries_ + (start + r) * depth_, depth_, packed_.screen_keys(b_, h_), rounded + r * pairs);
       else
         std::memset(rounded + r * pairs, 0, pairs * sizeof(int32_t));
     }
@@ -258,8 +259,8 @@ class Task : public Rows<Depth> {
         if (limit(start + r) > chunk) thresholds[r] = screen_threshold(rows_[start + r].bound, queries[r]);
       for (int64_t j = chunk; j < stop; j += kScreenPanel)
         for (int64_t r = 0; r < padded; r += kScreenRows)
-          screen_tile(rounded + r * pairs, pairs, panels + j / kScreenPanel * screen_panel_bytes(depth_), thresholds + r,
-                      marks + r * kWords + (j - chunk) / kScreenPanel, kWords);
+          screen_tile(rounded + r * pairs, pairs, panels + j / kScreenPanel * screen_panel_bytes(depth_),
+                      thresholds + r, marks + r * kWords + (j - chunk) / kScreenPanel, kWords);
       const int64_t before = computed_;
       int64_t possible = 0;
       for (int64_t r = 0; r < count; ++r) {

@@ -1,7 +1,7 @@
-// The threshold τ of rows of scores, by Newton's method on the norm from the left, which never overshoots (see entmax.py).
+// The threshold τ of rows of scores, by Newton's method on the norm from the left, which never overshoots (entmax.py).
 //
-// With a = α − 1 the kernels work on x = a z, so that a weight is (x − τ)₊^(1/a) and τ lies between max(x) − 1 and max(x).
-// The τ of some of a row's scores never exceeds the τ of all of them: it already rules keys out.
+// With a = α − 1 the kernels work on x = a z, so that a weight is (x − τ)₊^(1/a) and τ lies between max(x) − 1 and
+// max(x). The τ of some of a row's scores never exceeds the τ of all of them: it already rules keys out.
 #pragma once
 
 #include "simd.h"
@@ -67,8 +67,8 @@ KERNEL_INLINE float improved(const float* values, int count, float bound, int po
   return next > bound ? next : bound;
 }
 
-// The same for up to eight rows at once, for exponent 1 or 2: two steps each. Horizontal sums, roots and quotients, which one
-// row would wait for, are shared.
+// The same for up to eight rows at once, for exponent 1 or 2: two steps each. Horizontal sums, roots and quotients,
+// which one row would wait for, are shared.
 template <int Power>
 void improve_eight(const float* const values[8], const int counts[8], int rows, float bounds[8]) {
   const Floats zero = zeros();
@@ -97,8 +97,8 @@ void improve_eight(const float* const values[8], const int counts[8], int rows, 
 
 constexpr int kTransposed = 256;  // rows with more candidates than this are solved one by one
 
-// τ of up to eight rows at once, for exponent 1 or 2. Values are relative to each row's bound, at which the weights sum to
-// at least one, and padded. Returns a bit for each row that did not settle.
+// τ of up to eight rows at once, for exponent 1 or 2. Values are relative to each row's bound, at which the weights sum
+// to at least one, and padded. Returns a bit for each row that did not settle.
 template <int Power>
 unsigned solve_eight(float* const values[8], const int counts[8], int rows, float* transposed, float tau[8]) {
   int most = 0;
