@@ -110,8 +110,10 @@ inline void keep(const Problem& problem, int64_t b, int64_t h, int64_t first, in
                  Support& support, int64_t task) {
   int64_t total = 0;
   for (int64_t r = 0; r < size; ++r) total += (rows[r].count + 7) & ~7;
-  int* keys = support.chunk(task, total);
-  float* weights = reinterpret_cast<float*>(keys + total);
+  Support::Chunk& chunk = support.chunks[task];
+  chunk = {std::make_unique_for_overwrite<int[]>(total), std::make_unique_for_overwrite<float[]>(total)};
+  int* keys = chunk.keys.get();
+  float* weights = chunk.weights.get();
   for (int64_t r = 0; r < size; ++r) {
     const Candidates& row = rows[r];
     Support::Row& saved = support.rows[(b * problem.heads + h) * problem.n + first + r];

@@ -55,8 +55,8 @@ struct Problem {
   int64_t key_head(int64_t h) const { return h / (heads / key_heads); }
   int64_t keys_of(int64_t b) const { return key_lengths ? key_lengths[b] : m; }
   int64_t position(int64_t b, int64_t i) const { return i + (query_offset ? query_offset[b] : 0); }
-  // Query i of sequence b sees the keys before this one.
-  int64_t limit(int64_t b, int64_t i) const {
+  // Query i of sequence b sees the keys before this one. Asked for every row: never worth a call.
+  [[gnu::always_inline]] int64_t limit(int64_t b, int64_t i) const {
     if (query_lengths && i >= query_lengths[b]) return 0;
     const int64_t keys = keys_of(b);
     return causal ? std::clamp<int64_t>(position(b, i) + 1, 0, keys) : keys;

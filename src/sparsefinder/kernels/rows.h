@@ -56,7 +56,7 @@ class Rows {
     rows_ = scratch_.rows.get(size);
   }
 
-  int64_t limit(int64_t r) const { return problem_.limit(b_, first_ + r); }
+  KERNEL_INLINE int64_t limit(int64_t r) const { return problem_.limit(b_, first_ + r); }
 
   void scale_all() {
     queries_ = scratch_.queries.get(size_ * depth_);

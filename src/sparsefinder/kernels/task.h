@@ -28,9 +28,9 @@ class Task : public Rows<Depth> {
   }
 
   // `pays` is what a head's tasks have found out about the screen: 0 nothing yet, 1 that it pays, -1 that it does not.
-  void run(int64_t task, std::atomic<int>* pays) {
+  void run(int64_t task, std::atomic<int>& pays) {
     for (size_t index = 0; index < plan_.pieces.size(); ++index) walk(index);
-    if (problem_.screened && !packed_.infinite()) walk_rest(*pays);
+    if (problem_.screened && !packed_.infinite()) walk_rest(pays);
     if (!alone_) finish_rows(nullptr, size_);
     if (support_) keep(problem_, b_, h_, first_, size_, rows_, *support_, task);
     scratch_.trim();
