@@ -138,12 +138,12 @@ class _Setting:
         q, k, v = _prepared(q), _prepared(k), _prepared(v)
         out = torch.empty((batch, heads, n, v.shape[-1]), dtype=torch.float32)
         counter = _counter.get()
-        support, infinite = self.native.forward(
+        support, nonfinite = self.native.forward(
             capsule(q), capsule(k), capsule(v), capsule(out), _alphas(alpha, heads), self.scale, self.causal,
             self.query_offset, self.key_lengths, self.query_lengths, self.pieces, self.screened,
             torch.get_num_threads(), self.plain, save, None if counter is None else counter.start(batch, heads),
         )  # fmt: skip
-        if infinite:
+        if nonfinite:
             raise InputError("scores", "NaN or infinity among them", "queries and keys whose products are finite")
         return _cut(out, width, dtype), support
 
@@ -228,7 +228,7 @@ def _numbers(numbers: Tensor | None) -> Tensor | None:
 
 
 def _alphas(alpha: float | Tensor, heads: int) -> list[float]:
-    """One alpha a head."""
+    """One alpha per head."""
     return alpha.tolist() if isinstance(alpha, Tensor) else [alpha] * heads
 
 

@@ -94,7 +94,7 @@ inline void backward(const Problem& problem, const Support& support, const Gradi
   for (int64_t row = 0; row < heads * n; ++row) {
     places[row] = total;
     total += support.rows[row].padded();
-    most = support.rows[row].padded() > most ? support.rows[row].padded() : most;
+    most = std::max(most, support.rows[row].padded());
   }
   places[heads * n] = total;
   Buffer<float> dz_memory;

@@ -6,8 +6,6 @@
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
-// Packing a key costs about as much as looking at it this many times.
-constexpr int64_t kFewQueries = 8;
 // Fewer keys than this are not worth a thread of their own.
 constexpr int64_t kLeastPart = 2048;
 
@@ -39,11 +37,11 @@ inline Floats last_dots(const float* query, const float* keys, int count, int64_
 template <int Depth>
 bool look_through(const Problem& problem, const float* keys, const float* queries, int count, const Stretch* stretches,
                   int64_t first, int64_t last, const int* powers, Candidates* rows) {
-  constexpr int64_t kTogether = 256;
+  constexpr int64_t kBetweenRefreshes = 256;
   const int64_t apart = problem.k.row, depth = Depth ? Depth : problem.depth;
-  Floats finite = zeros();
-  for (int64_t start = first; start < last; start += kTogether) {
-    const int64_t stop = last - start < kTogether ? last : start + kTogether;
+  Floats poison = zeros();
+  for (int64_t start = first; start < last; start += kBetweenRefreshes) {
+    const int64_t stop = last - start < kBetweenRefreshes ? last : start + kBetweenRefreshes;
     Floats tops[kFewQueries];
     for (int r = 0; r < count; ++r) tops[r] = spread(kNothing);
     for (int64_t j = start; j < stop; j += kLanes) {
@@ -52,7 +50,7 @@ bool look_through(const Problem& problem, const float* keys, const float* querie
         const float* query = queries + r * depth;
         Floats scores = j + kLanes <= stop ? dots_in_order<Depth>(query, key, apart, depth)
                                            : last_dots(query, key, static_cast<int>(stop - j), apart, depth);
-        finite = fused(scores, zeros(), finite);
+        poison = poisoned(poison, scores);
         const Stretch& seen = stretches[r];
         if (j < seen.low || j + kLanes > seen.high || j + kLanes > stop)
           scores = only_between(scores, 0, static_cast<int>(seen.low - j),
@@ -72,7 +70,7 @@ bool look_through(const Problem& problem, const float* keys, const float* querie
       if (grown(rows[r])) refresh(rows[r], powers[r]);
     }
   }
-  return sum(finite) != 0.0f;
+  return any_nonfinite(poison);
 }
 
 template <int Depth>
@@ -90,7 +88,7 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
   int* keys = reinterpret_cast<int*>(values + lists * room);
   Buffer<Candidates> memory;
   Candidates* rows = memory.get(lists);
-  std::atomic<bool> infinite{false};
+  std::atomic<bool> nonfinite{false};
   if (support) {
     support->rows.resize(problem.batch * problem.heads * n);
     support->chunks.resize(problem.batch * problem.heads);
@@ -126,7 +124,7 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
     Stretch stretches[kFewQueries];
     int powers[kFewQueries];
     int64_t first = m, last = 0;
-    float finite = 0.0f;
+    bool found = false;
     for (int64_t r = 0; r < queries; ++r) {
       const int64_t query_head = h * group + r / n, list = task * queries + r;
       rows[list] = {values + list * room, keys + list * room, 0, 0, kNothing};
@@ -138,7 +136,7 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
         std::memset(scaled + r * problem.depth, 0, problem.depth * sizeof(float));
         continue;
       }
-      finite += scale_query(problem.q.at(b, query_head, r % n), problem.depth, factor, scaled + r * problem.depth);
+      found |= scale_query(problem.q.at(b, query_head, r % n), problem.depth, factor, scaled + r * problem.depth);
       first = stretches[r].low < first ? stretches[r].low : first;
       last = stretches[r].high > last ? stretches[r].high : last;
     }
@@ -146,16 +144,16 @@ void run_decode(const Problem& problem, Support* support, Report& report) {
     first = first / kLanes * kLanes;
     if (first < begin) first = begin;
     if (last > end) last = end;
-    const bool found = look_through<Depth>(problem, problem.k.at(b, h, 0), scaled, static_cast<int>(queries), stretches,
-                                           first, last, powers, rows + task * queries);
-    if (found || finite != 0.0f) infinite = true;
+    found |= look_through<Depth>(problem, problem.k.at(b, h, 0), scaled, static_cast<int>(queries), stretches, first,
+                                 last, powers, rows + task * queries);
+    if (found) nonfinite = true;
     if (problem.computed && last > first)
       for (int64_t r = 0; r < queries; ++r)
         __atomic_fetch_add(problem.computed + b * problem.heads + h * group + r / n, last - first, __ATOMIC_RELAXED);
     if (parts == 1) merge(task);
   });
   if (parts > 1) parallel(problem.threads, key_heads, merge);
-  report.infinite = infinite;
+  report.nonfinite = nonfinite;
 }
 
 inline void decode(const Problem& problem, Support* support, Report& report) {

@@ -91,7 +91,7 @@ void conclude(Candidates* rows, const int* order, int64_t count, const Exponent&
               const Sums& sums) {
   for (int64_t start = 0; start < count; start += 8) {
     Candidates* eight[8];
-    const int number = static_cast<int>(count - start < 8 ? count - start : 8);
+    const int number = static_cast<int>(std::min<int64_t>(count - start, 8));
     for (int r = 0; r < number; ++r) eight[r] = rows + (order ? order[start + r] : start + r);
     // Rows that are named lie anywhere.
     for (int r = 0; order && r < number; ++r) sums.ask_for_result(*eight[r]);

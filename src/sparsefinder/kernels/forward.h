@@ -36,7 +36,7 @@ void run_forward(const Problem& problem, Support* support, Report& report) {
     support->rows.resize(heads * problem.n);
     support->chunks.resize(heads * per_head);
   }
-  std::atomic<bool> infinite{packed.infinite()};
+  std::atomic<bool> nonfinite{packed.nonfinite()};
   std::vector<std::atomic<int>> pays(heads);
   parallel(problem.threads, heads * per_head, [&](int64_t task) {
     // Under a causal mask the last queries have the most to do: they go first.
@@ -45,9 +45,9 @@ void run_forward(const Problem& problem, Support* support, Report& report) {
     Task<Depth> work(problem, plan, packed, head / problem.heads, head % problem.heads, first, size, support);
     work.run(task, pays[head]);
     if (problem.computed) __atomic_fetch_add(problem.computed + head, work.computed(), __ATOMIC_RELAXED);
-    if (work.infinite()) infinite = true;
+    if (work.nonfinite()) nonfinite = true;
   });
-  report.infinite = infinite;
+  report.nonfinite = nonfinite;
 }
 
 inline void forward(const Problem& problem, Support* support, Report& report) {

@@ -1,5 +1,6 @@
-// The Python module sparsefinder._native: checks nothing (native.py does), turns arrays into a Problem, lets other
-// Python threads run, and calls the kernels.
+// The Python module sparsefinder._native: turns arrays into what the kernels take, lets other Python threads run
+// meanwhile, and calls them. Types, dimensions and contiguity of arrays are checked by their types here; that their
+// sizes and what they hold fit together is for the callers to see to: native.py, k_means.py and quantization.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -8,8 +9,8 @@
 
 #include <memory>
 #include <optional>
-#include <stdexcept>
 
+#include "constants.h"
 #include "kernels.h"
 
 namespace nb = nanobind;
@@ -73,10 +74,16 @@ Problem make_problem(const Input& q, const Input& k, const Input& v, const Alpha
   return problem;
 }
 
-}  // namespace
+void define_constants(nb::module_& module) {
+  module.attr("LANES") = kLanes;
+  module.attr("NOTHING") = kNothing;
+  module.attr("MOST_KEYS") = kMostKeys;
+  module.attr("FEW_QUERIES") = kFewQueries;
+  module.attr("MOST_NEAREST") = kMostNearest;
+  module.attr("CENTROIDS_TOGETHER") = kCentroidsTogether;
+}
 
-NB_MODULE(_native, module) {
-  nb::class_<HeldPiece>(module, "Piece");
+void define_support(nb::module_& module) {
   nb::class_<Support>(module, "Support")
       .def("total", &Support::total)
       .def(
@@ -87,7 +94,10 @@ NB_MODULE(_native, module) {
             support.write(rows.data(), keys.data(), weights.data());
           },
           "Write every entry's row, key and weight into arrays of `total()` numbers, in order of rows and keys.");
+}
 
+void define_pieces(nb::module_& module) {
+  nb::class_<HeldPiece>(module, "Piece");
   module.def(
       "band",
       [](std::optional<int64_t> lower, std::optional<int64_t> upper) {
@@ -142,7 +152,9 @@ NB_MODULE(_native, module) {
     held.second = nb::ndarray<>(keys);
     return held;
   });
+}
 
+void define_attention(nb::module_& module) {
   module.def(
       "forward",
       [](Input q, Input k, Input v, Output out, Alphas alpha, double scale, bool causal,
@@ -160,7 +172,7 @@ NB_MODULE(_native, module) {
           nb::gil_scoped_release others_may_run;
           kernels(plain).forward(problem, support.get(), report);
         }
-        return nb::make_tuple(std::move(support), report.infinite);
+        return nb::make_tuple(std::move(support), report.nonfinite);
       },
       "Write the result into `out`. Returns the support, if it is to be saved, and whether a number was not finite.",
       nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("alpha"), nb::arg("scale"), nb::arg("causal"),
@@ -189,7 +201,9 @@ NB_MODULE(_native, module) {
       "Write the gradients; that of alpha is added to what is there.", nb::arg("q"), nb::arg("k"), nb::arg("v"),
       nb::arg("grad"), nb::arg("grad_q"), nb::arg("grad_k"), nb::arg("grad_v"), nb::arg("alpha"), nb::arg("scale"),
       nb::arg("grad_alpha").none(), nb::arg("support"), nb::arg("threads"), nb::arg("plain"));
+}
 
+void define_assigning(nb::module_& module) {
   using Places = nb::ndarray<int64_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
   using Table = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
   module.def(
@@ -233,7 +247,16 @@ NB_MODULE(_native, module) {
       },
       "Write the bin of each token in each dimension into `out`.", nb::arg("numbers"), nb::arg("edges"),
       nb::arg("bins"), nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
+}
 
+}  // namespace
+
+NB_MODULE(_native, module) {
+  define_constants(module);
+  define_support(module);
+  define_pieces(module);
+  define_attention(module);
+  define_assigning(module);
   module.def("has_avx2", &has_avx2, "Whether the kernels for AVX2 are there and this processor can run them.");
 }
 

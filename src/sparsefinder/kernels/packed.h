@@ -22,20 +22,20 @@ inline bool by_panels(const Piece& piece) {
   return piece.kind != Kind::blocks || (piece.query_size >= kLeastBlock && piece.key_size >= kLeastBlock);
 }
 
-// Pack the keys of a list, as far as they are within the sequence. Returns NaN if a number was not finite, else zero.
-inline float pack_list(const Problem& problem, int64_t b, int64_t h, const Lists& lists, int list, float* dst) {
+// Pack the keys of a list, as far as they are within the sequence. Returns whether a number was not finite.
+inline bool pack_list(const Problem& problem, int64_t b, int64_t h, const Lists& lists, int list, float* dst) {
   const int64_t within = problem.keys_of(b), head = problem.key_head(h);
   const int* keys = lists.keys.data() + lists.begins[list];
   int size = lists.size(list);
   while (size > 0 && keys[size - 1] >= within) --size;
-  float finite = 0.0f;
+  bool nonfinite = false;
   for (int j = 0; j < size; j += kPanel) {
-    const int next = size < j + 2 * kPanel ? size : j + 2 * kPanel;
+    const int next = std::min(size, j + 2 * kPanel);
     for (int i = j + kPanel; i < next; ++i) prefetch(problem.k.at(b, head, keys[i]), problem.depth);
-    finite += pack_panel([&](int i) { return problem.k.at(b, head, keys[j + i]); },
-                         size - j < kPanel ? size - j : kPanel, problem.depth, dst + j * problem.depth);
+    nonfinite |= pack_panel([&](int i) { return problem.k.at(b, head, keys[j + i]); }, std::min(size - j, kPanel),
+                            problem.depth, dst + j * problem.depth);
   }
-  return finite;
+  return nonfinite;
 }
 
 // All keys in panels: by position, and by list for the pieces that have lists.
@@ -53,7 +53,7 @@ class Packed {
   // The same keys rounded for the screen.
   const uint8_t* screen(int64_t b, int64_t h) const { return screen_panels(key_head(b, h)); }
   const ScreenKeys& screen_keys(int64_t b, int64_t h) const { return screen_keys_[key_head(b, h)]; }
-  bool infinite() const { return infinite_; }
+  bool nonfinite() const { return nonfinite_; }
 
  private:
   const Problem& problem_;
@@ -66,7 +66,7 @@ class Packed {
   std::vector<ScreenKeys> screen_keys_;
   std::optional<Shared> shared_;
   float* data_ = nullptr;  // of `shared_`
-  std::atomic<bool> infinite_{false};
+  std::atomic<bool> nonfinite_{false};
 
   int64_t key_head(int64_t b, int64_t h) const { return b * problem_.key_heads + problem_.key_head(h); }
   int64_t list_place(size_t piece, int64_t head) const {
@@ -89,7 +89,7 @@ inline Packed::Packed(const Problem& problem, const Plan& plan, bool lists_too)
   data_ = shared_->data();
   if (position_stride_ > 0) pack_positions();
   pack_lists();
-  if (problem.screened && !infinite_) round_keys();
+  if (problem.screened && !nonfinite_) round_keys();
 }
 
 // Give everything its place. Returns how many floats it takes.
@@ -122,11 +122,11 @@ inline void Packed::pack_positions() {
     const int64_t keys = problem_.keys_of(b), depth = problem_.depth;
     const int64_t begin = task % parts * kPanelsOfTask * kPanel;
     float* dst = data_ + head * position_stride_;
-    float finite = 0.0f;
+    bool nonfinite = false;
     for (int64_t first = begin; first < std::min(keys, begin + kPanelsOfTask * kPanel); first += kPanel)
-      finite += pack_panel([&](int i) { return problem_.k.at(b, h, first + i); },
-                           static_cast<int>(std::min<int64_t>(keys - first, kPanel)), depth, dst + first * depth);
-    if (finite != 0.0f) infinite_ = true;
+      nonfinite |= pack_panel([&](int i) { return problem_.k.at(b, h, first + i); },
+                              static_cast<int>(std::min<int64_t>(keys - first, kPanel)), depth, dst + first * depth);
+    if (nonfinite) nonfinite_ = true;
   });
 }
 
@@ -137,10 +137,10 @@ inline void Packed::pack_lists() {
       const int64_t b = head / problem_.heads, h = head % problem_.heads;
       const Lists& lists = plan_.pieces[piece].lists(b, h);
       float* dst = data_ + list_place(piece, head);
-      float finite = 0.0f;
+      bool nonfinite = false;
       for (int list = 0; list < lists.count(); ++list)
-        finite += pack_list(problem_, b, h, lists, list, dst + lists.packed_begins[list] * problem_.depth);
-      if (finite != 0.0f) infinite_ = true;
+        nonfinite |= pack_list(problem_, b, h, lists, list, dst + lists.packed_begins[list] * problem_.depth);
+      if (nonfinite) nonfinite_ = true;
     });
   }
 }

@@ -41,10 +41,10 @@ struct Problem {
   int64_t depth, width;  // of queries and keys, and of values: both multiples of 8
   Vectors q, k, v;
   float* out;           // [batch, heads, n, width]
-  const double* alpha;  // one a head
+  const double* alpha;  // one per head
   double scale;
   bool causal;
-  const int64_t* query_offset;   // one a sequence, as the two below; null: zero
+  const int64_t* query_offset;   // one per sequence, as the two below; null: zero
   const int64_t* key_lengths;    // null: all m
   const int64_t* query_lengths;  // null: all n
   std::vector<Piece> pieces;
@@ -65,7 +65,7 @@ struct Problem {
 
 // What came out beside the result.
 struct Report {
-  bool infinite = false;  // a query, a key or a score was not finite
+  bool nonfinite = false;  // a query, a key or a score was not finite
 };
 
 }  // namespace sparsefinder

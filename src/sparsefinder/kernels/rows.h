@@ -30,7 +30,7 @@ struct Scratch {
 template <int Depth>
 class Rows {
  public:
-  bool infinite() const { return infinite_; }
+  bool nonfinite() const { return nonfinite_; }
   int64_t computed() const { return computed_; }
 
  protected:
@@ -44,7 +44,7 @@ class Rows {
   Group* group_;
   float* queries_ = nullptr;  // all of them, scaled, if `scale_all` was called
   Candidates* rows_;
-  bool infinite_ = false;
+  bool nonfinite_ = false;
   int64_t computed_ = 0;  // scores in float32
 
   Rows(const Problem& problem, const Plan& plan, const Packed& packed, int64_t b, int64_t h, int64_t first,
@@ -164,13 +164,13 @@ class Rows {
     const float* query = queries_ + r * depth_;
     const float* keys = problem_.k.at(b_, problem_.key_head(h_), 0);
     for (int j = count; j < ((count + 7) & ~7); ++j) listed[j] = listed[count - 1];
-    Floats top = spread(kNothing), finite = zeros();
+    Floats top = spread(kNothing), poison = zeros();
     const Floats bound = spread(row.bound);
     for (int j = 0; j < count; j += kLanes) {
       const float* eight[8];
       for (int i = 0; i < 8; ++i) eight[i] = keys + listed[j + i] * problem_.k.row;
       const Floats scores = dots(query, eight, Depth ? Depth : depth_);
-      finite = fused(scores, zeros(), finite);
+      poison = poisoned(poison, scores);
       top = larger(top, scores);
       unsigned mask = bits_above(scores, bound);
       if (count - j < 8) mask &= (1u << (count - j)) - 1;
@@ -178,7 +178,7 @@ class Rows {
       store(row.keys + row.count, to_front(load(listed + j), mask));
       row.count += __builtin_popcount(mask);
     }
-    infinite_ = infinite_ || sum(finite) != 0.0f;
+    nonfinite_ = nonfinite_ || any_nonfinite(poison);
     raise(row, largest(top));
     drop_taken(index, row, r, before, -1);
     if (grown(row)) refresh(row, exponent_.whole);
@@ -194,7 +194,7 @@ class Rows {
   // One query, scaled. Those that see nothing may hold anything.
   void scale(int64_t r, float* dst) {
     if (limit(r) > 0)
-      infinite_ = scale_query(problem_.q.at(b_, h_, first_ + r), depth_, factor_, dst) != 0.0f || infinite_;
+      nonfinite_ = scale_query(problem_.q.at(b_, h_, first_ + r), depth_, factor_, dst) || nonfinite_;
     else
       std::memset(dst, 0, depth_ * sizeof(float));
   }
@@ -208,7 +208,7 @@ class Rows {
       Candidates& row = rows_[group_->rows[r]];
       const float top = largest(load(group_->tops + r * kLanes));
       if (top <= row.bound) continue;
-      infinite_ = infinite_ || !(top <= 3.4e38f);
+      nonfinite_ = nonfinite_ || !(top <= 3.4e38f);
       const int before = row.count;
       const float* scores = group_->scores + r * kScoreStride;
       const bool marked = row.bound > kNothing;

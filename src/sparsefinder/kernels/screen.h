@@ -49,8 +49,8 @@ inline void pack_screen_panel(const Key& key, int count, int64_t depth, ScreenKe
         total += pair[k];
       }
     }
-    keys.longest = longest > keys.longest ? longest : keys.longest;
-    keys.remainder = remainder > keys.remainder ? remainder : keys.remainder;
+    keys.longest = std::max(keys.longest, longest);
+    keys.remainder = std::max(keys.remainder, remainder);
     // Queries are stored with 64 added, to be unsigned.
     starts[place] = static_cast<int16_t>(static_cast<uint16_t>(-64 * total));
   }
@@ -65,11 +65,11 @@ struct ScreenQuery {
 inline ScreenQuery round_query(const float* query, int64_t depth, const ScreenKeys& keys, int32_t* dst) {
   float top = 1e-30f, square = 0.0f;
   for (int64_t d = 0; d < depth; ++d) {
-    top = std::abs(query[d]) > top ? std::abs(query[d]) : top;
+    top = std::max(top, std::abs(query[d]));
     square += query[d] * query[d];
   }
   const float norm = std::sqrt(square) * keys.longest + 1e-30f;
-  const float scale = 63.0f / top < 31000.0f / norm ? 63.0f / top : 31000.0f / norm;
+  const float scale = std::min(31000.0f / norm, 63.0f / top);
   float remainder = 0.0f, length = 0.0f;
   for (int64_t d = 0; d < depth; d += 2) {
     uint32_t pair = 0;
@@ -88,7 +88,7 @@ inline ScreenQuery round_query(const float* query, int64_t depth, const ScreenKe
 // A rounded product must exceed this for the score to possibly exceed the bound.
 KERNEL_INLINE int16_t screen_threshold(float bound, const ScreenQuery& query) {
   const float threshold = std::floor(bound * query.scale - query.error);
-  return static_cast<int16_t>(threshold < -32768.0f ? -32768.0f : threshold > 32767.0f ? 32767.0f : threshold);
+  return static_cast<int16_t>(std::clamp(threshold, -32768.0f, 32767.0f));
 }
 
 // Bits for the keys of a panel that each of 4 queries must look at.

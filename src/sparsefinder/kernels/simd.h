@@ -2,9 +2,12 @@
 // other processor. The kernels are written once against these names and compiled twice, each time in its own namespace.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+
+#include "constants.h"
 
 #if defined(__AVX2__) && defined(__FMA__)
 #define KERNEL_NAMESPACE avx2
@@ -21,10 +24,6 @@
 #endif
 
 namespace sparsefinder::KERNEL_NAMESPACE {
-
-constexpr int kLanes = 8;
-// Stands for "no score": below every real one, and still finite, so that differences are never NaN.
-constexpr float kNothing = -3e38f;
 
 #if defined(__AVX2__) && defined(__FMA__)
 
@@ -169,8 +168,9 @@ KERNEL_INLINE Floats operator/(Floats a, Floats b) {
   return each([&](int i) { return a.v[i] / b.v[i]; });
 }
 KERNEL_INLINE Floats fused(Floats a, Floats b, Floats c) { return a * b + c; }
+// Of a NaN and a number, b: as the instruction.
 KERNEL_INLINE Floats larger(Floats a, Floats b) {
-  return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  return each([&](int i) { return std::max(b.v[i], a.v[i]); });
 }
 KERNEL_INLINE Floats root(Floats a) {
   return each([&](int i) { return std::sqrt(a.v[i]); });
@@ -197,7 +197,7 @@ KERNEL_INLINE float sum(Floats a) {
 }
 KERNEL_INLINE float largest(Floats a) {
   float top = a.v[0];
-  for (int i = 1; i < 8; ++i) top = a.v[i] > top ? a.v[i] : top;
+  for (int i = 1; i < 8; ++i) top = std::max(top, a.v[i]);
   return top;
 }
 
@@ -226,11 +226,7 @@ KERNEL_INLINE Ints places_from(int first, unsigned mask) { return to_front(count
 
 KERNEL_INLINE void transpose(Floats r[8]) {
   for (int i = 0; i < 8; ++i)
-    for (int j = 0; j < i; ++j) {
-      const float kept = r[i].v[j];
-      r[i].v[j] = r[j].v[i];
-      r[j].v[i] = kept;
-    }
+    for (int j = 0; j < i; ++j) std::swap(r[i].v[j], r[j].v[i]);
 }
 
 KERNEL_INLINE Floats sums(const Floats a[8]) {
@@ -240,5 +236,9 @@ KERNEL_INLINE Floats sums(const Floats a[8]) {
 #endif
 
 KERNEL_INLINE Floats zeros() { return spread(0.0f); }
+
+// Zero times a number is NaN if the number is not finite. Added up from zeros(), that tells whether there was one.
+KERNEL_INLINE Floats poisoned(Floats poison, Floats numbers) { return fused(numbers, zeros(), poison); }
+KERNEL_INLINE bool any_nonfinite(Floats poison) { return sum(poison) != 0.0f; }
 
 }  // namespace sparsefinder::KERNEL_NAMESPACE

@@ -30,7 +30,7 @@ class Task : public Rows<Depth> {
   // `pays` is what a head's tasks have found out about the screen: 0 nothing yet, 1 that it pays, -1 that it does not.
   void run(int64_t task, std::atomic<int>& pays) {
     for (size_t index = 0; index < plan_.pieces.size(); ++index) walk(index);
-    if (problem_.screened && !packed_.infinite()) walk_rest(pays);
+    if (problem_.screened && !packed_.nonfinite()) walk_rest(pays);
     if (!alone_) finish_rows(nullptr, size_);
     if (support_) keep(problem_, b_, h_, first_, size_, rows_, *support_, task);
     scratch_.trim();
@@ -39,7 +39,7 @@ class Task : public Rows<Depth> {
  private:
   using Base = Rows<Depth>;
   using Base::b_, Base::h_, Base::first_, Base::size_, Base::depth_, Base::problem_, Base::plan_, Base::packed_;
-  using Base::computed_, Base::group_, Base::infinite_, Base::queries_, Base::rows_, Base::scratch_;
+  using Base::computed_, Base::group_, Base::nonfinite_, Base::queries_, Base::rows_, Base::scratch_;
   using Base::finish_rows, Base::gather, Base::lend_lists, Base::limit, Base::look_at, Base::make_lists, Base::pass;
   using Base::scale_all, Base::see_list, Base::take;
 
@@ -207,7 +207,7 @@ class Task : public Rows<Depth> {
   // A bucket's keys, packed for this task alone: they stay in the cache.
   const float* pack(const Lists& lists, int bucket) {
     float* panels = scratch_.panels.get((lists.size(bucket) + kPanel) * depth_);
-    infinite_ = pack_list(problem_, b_, h_, lists, bucket, panels) != 0.0f || infinite_;
+    nonfinite_ = pack_list(problem_, b_, h_, lists, bucket, panels) || nonfinite_;
     return panels;
   }
 

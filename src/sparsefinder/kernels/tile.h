@@ -89,14 +89,14 @@ template <int Depth>
 void score_chunk(Group& group, int64_t depth, const float* panels, int first, int last, bool known) {
   int low = group.low[0], high = group.high[0];
   for (int r = 1; r < group.size; ++r) {
-    low = group.low[r] > low ? group.low[r] : low;
-    high = group.high[r] < high ? group.high[r] : high;
+    low = std::max(low, group.low[r]);
+    high = std::min(high, group.high[r]);
   }
   for (int column = first; column < last; column += kPanel) {
     const float* panel = panels + column * (Depth ? Depth : depth);
     const bool masked = column < low || column + kPanel > high;
     for (int row = 0; row < group.size; row += kTileRows) {
-      const int rows = group.size - row < kTileRows ? group.size - row : kTileRows;
+      const int rows = std::min(group.size - row, kTileRows);
       const int place = column - first;
       if (masked)
         tile_rows<Depth, Columns::masked>(rows, group, row, depth, panel, column, place);
