@@ -41,8 +41,8 @@ void run_forward(const Problem& problem, Support* support, Report& report) {
   parallel(problem.threads, heads * per_head, [&](int64_t task) {
     // Under a causal mask the last queries have the most to do: they go first.
     const int64_t head = task / per_head, first = (per_head - 1 - task % per_head) * rows;
-    const int64_t size = problem.n - first < rows ? problem.n - first : rows;
-    Task<Depth> work(problem, plan, packed, head / problem.heads, head % problem.heads, first, size, support);
+    const int64_t size = std::min(problem.n - first, rows);
+    Task<Depth> work({problem, plan, packed, head / problem.heads, head % problem.heads, first, size}, support);
     work.run(task, pays[head]);
     if (problem.computed) __atomic_fetch_add(problem.computed + head, work.computed(), __ATOMIC_RELAXED);
     if (work.nonfinite()) nonfinite = true;
