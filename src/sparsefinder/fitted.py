@@ -188,22 +188,40 @@ def _candidates(
     method: str, samples: Iterable[Sample], projection: Projection | None, seed: int, settings: Mapping[str, Any]
 ) -> Iterator[Finder]:
     """The method with every combination of the settings that are given as lists."""
-    kind = finder_class(method)
-    costly, cheap = split_settings(
-        method, {name: value if isinstance(value, list | tuple) else [value] for name, value in settings.items()}
-    )
-    takes = inspect.signature(kind.fit).parameters if hasattr(kind, "fit") else {}
+    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in settings.items()}
+    costly, cheap = split_settings(method, lists)
     own: dict[str, Any] = {} if projection is None else {"projection": projection}
+    fits = _fits(method, lists)
     for dear in _combinations(costly):
-        fitted: Finder | None = None
-        for choice in _combinations(cheap):
-            if not all(name in takes for name in (*dear, *choice)) or not takes:
-                yield finder_by_name(method, **own, **dear, **choice)
-            elif fitted is None:
-                fitted = fit_finder(method, samples, projection, seed, {**dear, **choice})
-                yield fitted
-            elif _possible(fitted, choice):
-                yield replace(fitted, **choice)
+        choices = _combinations(cheap)
+        if fits:
+            yield from _fitted_once(method, samples, projection, seed, dear, choices)
+        else:
+            yield from (finder_by_name(method, **own, **dear, **choice) for choice in choices)
+
+
+def _fits(method: str, names: Iterable[str]) -> bool:
+    """Whether a method is fitted to samples with these settings, rather than made of them."""
+    fit = getattr(finder_class(method), "fit", None)
+    return fit is not None and set(names) <= inspect.signature(fit).parameters.keys()
+
+
+def _fitted_once(
+    method: str,
+    samples: Iterable[Sample],
+    projection: Projection | None,
+    seed: int,
+    dear: Mapping[str, Any],
+    choices: Iterable[Mapping[str, Any]],
+) -> Iterator[Finder]:
+    """A method fitted with the first of the choices, and the fit used in the ways that the others ask for."""
+    fitted: Finder | None = None
+    for choice in choices:
+        if fitted is None:
+            fitted = fit_finder(method, samples, projection, seed, {**dear, **choice})
+            yield fitted
+        elif _possible(fitted, choice):
+            yield replace(fitted, **choice)
 
 
 def _combinations(lists: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
