@@ -21,6 +21,7 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/clang-format --dry-run --Werror src/sparsefinder/kernels/*
 	@if $(PRETTIER) --version >/dev/null 2>&1; then $(PRETTIER) --check src/sparsefinder/lab/report/assets; \
 	  else echo "The page's scripts were not checked: prettier takes node's npx, and a network the first time."; test "$$CI" != true; fi
 

@@ -170,6 +170,8 @@ def test_empty_sizes(backend: str) -> None:
     assert attention(q, k, v, backend=backend).shape == (2, 4, 0, 3)
     none = attention(torch.randn(2, 4, 3, 8), k[:, :, :0], v[:, :, :0], backend=backend)
     assert torch.equal(none, torch.zeros(2, 4, 3, 3))
+    assert attention(q[:0], k[:0], v[:0], backend=backend).shape == (0, 4, 0, 3)
+    assert attention(torch.randn(0, 4, 3, 8), k[:0], v[:0], backend=backend).shape == (0, 4, 3, 3)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

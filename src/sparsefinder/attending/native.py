@@ -1,7 +1,7 @@
 """Attention on the CPU in C++: exact, faster than softmax attention, at the cost of the graph where there is one.
 
 Thin: what the kernels in `kernels/` cannot take is refused here, and tensors become what they expect: vectors of
-float32, each contiguous, whose sizes are multiples of 8.
+float32, each contiguous, whose sizes are multiples of LANES, which is 8.
 """
 
 from __future__ import annotations
@@ -25,16 +25,12 @@ from ..core.pieces import Band, Blocks, Buckets, Columns, Pairs, Piece, Rows
 from ..errors import InputError
 from .call import Call
 
-_native = compiled.module
+_native: Any = compiled.module
 
 __all__ = ["Counted", "counting", "refusal", "run", "weights"]
 
-LANES = 8
-# Keys and places in a row are counted in 32 bits.
-MOST_KEYS = 1 << 30
-# Where fewer keys are to be ruled out, or for fewer queries, looking at all of them is as fast.
+# Where fewer keys are to be ruled out, looking at all of them is as fast.
 LEAST_SCREENED = 2048
-FEW_QUERIES = 8
 EVERYTHING = Band(None, None)
 
 
@@ -78,24 +74,24 @@ def refusal(call: Call) -> str | None:
         return "takes no bias"
     if call.dropout:
         return "has no dropout"
-    if call.grid.m > MOST_KEYS or call.grid.n > MOST_KEYS:
-        return f"takes at most {MOST_KEYS} queries and keys"
+    if max(call.grid.n, call.grid.m) > _native.MOST_KEYS:
+        return f"takes at most {_native.MOST_KEYS} queries and keys"
     if bool((call.alpha <= 1).any()) if isinstance(call.alpha, Tensor) else call.alpha <= 1:
         return "takes no alpha of 1: softmax has no zeros to leave out"
     return None
 
 
 def run(call: Call) -> Float[Tensor, "batch heads n e"]:
-    setting, tensors = _Setting.of(call), (call.q, call.k, call.v, call.alpha)
+    arguments, tensors = _Arguments.of(call), (call.q, call.k, call.v, call.alpha)
     # A decoding step takes microseconds: what only gradients need is left out where there are none.
     if torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in tensors):
-        out: Tensor = _Attention.apply(*tensors, setting)
+        out: Tensor = _Attention.apply(*tensors, arguments)
         return out
-    return setting.forward(*tensors, save=False)[0]
+    return arguments.forward(*tensors, save=False)[0]
 
 
 def weights(call: Call) -> Float[Tensor, "batch heads n m"]:
-    _, support = _Setting.of(call).forward(call.q, call.k, call.v, call.alpha, save=True)
+    _, support = _Arguments.of(call).forward(call.q, call.k, call.v, call.alpha, save=True)
     total = support.total()
     rows, keys, values = torch.empty(total, dtype=torch.long), torch.empty(total, dtype=torch.long), torch.empty(total)
     support.write(rows, keys, values)
@@ -105,10 +101,9 @@ def weights(call: Call) -> Float[Tensor, "batch heads n m"]:
 
 
 @dataclass(frozen=True)
-class _Setting:
+class _Arguments:
     """What of a call is not a tensor with a gradient, in the kernels' terms."""
 
-    native: Any
     scale: float
     causal: bool
     query_offset: Tensor | None
@@ -119,16 +114,17 @@ class _Setting:
     plain: bool
 
     @staticmethod
-    def of(call: Call) -> _Setting:
+    def of(call: Call) -> _Arguments:
         layout, batch = call.grid.layout, call.grid.batch
         offset = layout.query_offset
         offsets = offset if isinstance(offset, Tensor) else torch.full((batch,), offset) if offset else None
-        screened = call.exact and call.grid.m >= LEAST_SCREENED and call.grid.n * call.groups > FEW_QUERIES
+        few = call.grid.n * call.groups <= _native.FEW_QUERIES
+        screened = call.exact and call.grid.m >= LEAST_SCREENED and not few
         graph = call.first if screened else call.graph
         pieces = [] if screened else [_piece(EVERYTHING)]
         pieces = pieces if graph is None else _pieces(graph)
-        return _Setting(
-            _native, call.scale, layout.causal, _numbers(offsets), _numbers(layout.key_lengths),
+        return _Arguments(
+            call.scale, layout.causal, _numbers(offsets), _numbers(layout.key_lengths),
             _numbers(layout.query_lengths), pieces, screened, compiled.plain(),
         )  # fmt: skip
 
@@ -138,12 +134,12 @@ class _Setting:
         q, k, v = _prepared(q), _prepared(k), _prepared(v)
         out = torch.empty((batch, heads, n, v.shape[-1]), dtype=torch.float32)
         counter = _counter.get()
-        support, infinite = self.native.forward(
+        support, nonfinite = _native.forward(
             capsule(q), capsule(k), capsule(v), capsule(out), _alphas(alpha, heads), self.scale, self.causal,
             self.query_offset, self.key_lengths, self.query_lengths, self.pieces, self.screened,
             torch.get_num_threads(), self.plain, save, None if counter is None else counter.start(batch, heads),
         )  # fmt: skip
-        if infinite:
+        if nonfinite:
             raise InputError("scores", "NaN or infinity among them", "queries and keys whose products are finite")
         return _cut(out, width, dtype), support
 
@@ -154,7 +150,7 @@ class _Setting:
         q, k, v, grad = (_prepared(x) for x in (q, k, v, grad))
         grads = [torch.empty(x.shape, dtype=torch.float32) for x in (q, k, v)]
         grad_alpha = torch.zeros(heads, dtype=torch.float64) if wants_alpha else None
-        self.native.backward(
+        _native.backward(
             *(capsule(x) for x in (q, k, v, grad, *grads)), _alphas(alpha, heads), self.scale, grad_alpha, support,
             torch.get_num_threads(), self.plain,
         )  # fmt: skip
@@ -166,10 +162,10 @@ class _Attention(torch.autograd.Function):
     """Saves the inputs and the support, which is a small part of n × m."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, setting: _Setting) -> Tensor:
-        out, support = setting.forward(q, k, v, alpha, save=True)
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, arguments: _Arguments) -> Tensor:
+        out, support = arguments.forward(q, k, v, alpha, save=True)
         ctx.save_for_backward(q, k, v, *([alpha] if isinstance(alpha, Tensor) else []))
-        ctx.setting, ctx.support, ctx.alpha = setting, support, None if isinstance(alpha, Tensor) else alpha
+        ctx.arguments, ctx.support, ctx.alpha = arguments, support, None if isinstance(alpha, Tensor) else alpha
         return out
 
     @staticmethod
@@ -177,7 +173,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, *alphas = ctx.saved_tensors
         alpha = alphas[0] if alphas else ctx.alpha
-        grad_q, grad_k, grad_v, grad_alpha = ctx.setting.backward(
+        grad_q, grad_k, grad_v, grad_alpha = ctx.arguments.backward(
             q, k, v, alpha, grads[0], ctx.support, ctx.needs_input_grad[3]
         )
         return grad_q, grad_k, grad_v, None if grad_alpha is None else grad_alpha.to(alpha.dtype), None
@@ -203,21 +199,20 @@ def _piece(piece: Piece) -> Any:
 
 
 def _turned(piece: Piece) -> Any:
-    native: Any = _native
     match piece:
         case Band():
-            return native.band(piece.lower, piece.upper)
+            return _native.band(piece.lower, piece.upper)
         case Columns():
-            return native.columns(piece.keys.contiguous().view(torch.uint8))
+            return _native.columns(piece.keys.contiguous().view(torch.uint8))
         case Rows():
-            return native.rows(piece.queries.contiguous().view(torch.uint8))
+            return _native.rows(piece.queries.contiguous().view(torch.uint8))
         case Buckets():
-            return native.buckets(_whole(piece.queries), _whole(piece.keys))
+            return _native.buckets(_whole(piece.queries), _whole(piece.keys))
         case Pairs():
-            return native.blocks(_whole(piece.offsets), _whole(piece.keys), piece.batch, piece.heads, 1, 1)
+            return _native.blocks(_whole(piece.offsets), _whole(piece.keys), piece.batch, piece.heads, 1, 1)
         case Blocks():
             offsets, blocks = _whole(piece.offsets), _whole(piece.blocks)
-            return native.blocks(offsets, blocks, piece.batch, piece.heads, piece.query_size, piece.key_size)
+            return _native.blocks(offsets, blocks, piece.batch, piece.heads, piece.query_size, piece.key_size)
     raise TypeError(f"not a piece that the kernels know: {type(piece).__name__}")
 
 
@@ -230,18 +225,19 @@ def _numbers(numbers: Tensor | None) -> Tensor | None:
 
 
 def _alphas(alpha: float | Tensor, heads: int) -> list[float]:
-    """One alpha a head."""
+    """One alpha per head."""
     return alpha.tolist() if isinstance(alpha, Tensor) else [alpha] * heads
 
 
 def _prepared(x: Tensor) -> Tensor:
-    """Vectors of float32, each contiguous, padded with zeros to a multiple of 8: zeros change no product."""
+    """Vectors of float32, each contiguous, padded with zeros to a multiple of LANES: zeros change no product."""
     x = x.detach()
     if x.dtype != torch.float32:
         x = x.to(torch.float32)
     size = x.shape[-1]
-    if size == 0 or size % LANES:
-        return torch.nn.functional.pad(x, (0, -size % LANES or LANES))
+    lanes: int = _native.LANES
+    if size == 0 or size % lanes:
+        return torch.nn.functional.pad(x, (0, -size % lanes or lanes))
     return x if x.is_contiguous() or (x.stride(-1) == 1 and min(x.stride()) >= 0) else x.contiguous()
 
 

@@ -14,10 +14,6 @@ from ..extras import needed
 
 __all__ = ["check_centroids", "cluster", "first_in_common", "highest", "nearest", "ranks"]
 
-FEW = 16  # so many highest scores the kernel finds at the most
-# The kernel takes centroids by fours; those that are added have a score that no other is below.
-TOGETHER, NOTHING = 4, -3e38
-
 
 def check_centroids(clusters: int, centroids: Tensor | None) -> None:
     """Raise unless there can be so many clusters, and are if there are any."""
@@ -59,13 +55,14 @@ def highest(
 ) -> Int[Tensor, "batch heads length count"]:
     """The centroids with the highest x·c + offset, the highest first: in C++ where it was built."""
     native = compiled.module
-    if native is None or tokens.device.type != "cpu" or tokens.dtype != torch.float32 or count > FEW:
+    if native is None or tokens.device.type != "cpu" or tokens.dtype != torch.float32 or count > native.MOST_NEAREST:
         return (tokens @ centroids.mT + offsets[:, None]).topk(count, -1).indices
-    padding = (0, -centroids.shape[1] % TOGETHER)
+    # The kernel takes several centroids at a time; those that are added have a score that no other is below.
+    padding = (0, -centroids.shape[1] % native.CENTROIDS_TOGETHER)
     found = torch.empty((*tokens.shape[:3], count), dtype=torch.long)
     native.nearest(
         capsule(tokens), capsule(pad(centroids, (0, 0, *padding)).contiguous()),
-        capsule(pad(offsets, padding, value=NOTHING)), capsule(found), torch.get_num_threads(), compiled.plain(),
+        capsule(pad(offsets, padding, value=native.NOTHING)), capsule(found), torch.get_num_threads(), compiled.plain(),
     )  # fmt: skip
     return found
 

@@ -1,5 +1,5 @@
-// Which buckets tokens belong to: those of their nearest centroids, or the bins between edges. Short loops over short vectors,
-// which a library for matrices takes longer to begin than to do.
+// Which buckets tokens belong to: those of their nearest centroids, or the bins between edges. Short loops over short
+// vectors, which a library for matrices takes longer to begin than to do.
 #pragma once
 
 #include "kernels.h"
@@ -9,9 +9,8 @@
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
-constexpr int64_t kAssigned = 512;  // tokens of a task
+constexpr int64_t kAssigned = 512;         // tokens of a task
 constexpr int64_t kLeastShared = 1 << 21;  // with fewer comparisons, waking another thread takes as long as the work
-constexpr int kTogether = 4;        // centroids that share what is read of the tokens
 
 // The highest score of eight tokens so far, and the centroid it is of, as a float.
 struct Best {
@@ -54,18 +53,18 @@ template <class Found>
 KERNEL_INLINE void compare(const Nearest& work, int64_t head, const float* eight, Found& found) {
   const float* centroids = work.centroids + head * work.width * work.depth;
   const float* offsets = work.offsets + head * work.width;
-  for (int64_t c = 0; c < work.width; c += kTogether) {
-    Floats scores[kTogether];
+  for (int64_t c = 0; c < work.width; c += kCentroidsTogether) {
+    Floats scores[kCentroidsTogether];
 #pragma GCC unroll 4
-    for (int j = 0; j < kTogether; ++j) scores[j] = spread(offsets[c + j]);
+    for (int j = 0; j < kCentroidsTogether; ++j) scores[j] = spread(offsets[c + j]);
     for (int64_t d = 0; d < work.depth; ++d) {
       const Floats numbers = load(eight + d * kLanes);
 #pragma GCC unroll 4
-      for (int j = 0; j < kTogether; ++j)
+      for (int j = 0; j < kCentroidsTogether; ++j)
         scores[j] = fused(numbers, spread(centroids[(c + j) * work.depth + d]), scores[j]);
     }
 #pragma GCC unroll 4
-    for (int j = 0; j < kTogether; ++j) found.enter(scores[j], spread(static_cast<float>(c + j)));
+    for (int j = 0; j < kCentroidsTogether; ++j) found.enter(scores[j], spread(static_cast<float>(c + j)));
   }
 }
 
@@ -76,11 +75,11 @@ inline void nearest(const Nearest& work) {
     static thread_local Buffer<float> memory;
     float* eight = memory.get(work.depth * kLanes);
     const int64_t head = task / parts, first = task % parts * kAssigned;
-    const int64_t last = work.length - first < kAssigned ? work.length : first + kAssigned;
+    const int64_t last = std::min(work.length, first + kAssigned);
     for (int64_t i = first; i < last; i += kLanes) {
       // The last token stands for those that are missing.
       for (int64_t l = 0; l < kLanes; ++l) {
-        const float* token = work.tokens.at(head / work.heads, head % work.heads, i + l < last ? i + l : last - 1);
+        const float* token = work.tokens.at(head / work.heads, head % work.heads, std::min(i + l, last - 1));
         for (int64_t d = 0; d < work.depth; ++d) eight[d * kLanes + l] = token[d * work.apart];
       }
       const auto find = [&](auto found) {
@@ -107,7 +106,7 @@ inline void bins(const Bins& work) {
       int64_t* out = work.out + head * work.length * work.depth + dimension;
       for (int64_t i = 0; i < work.length; i += kLanes) {
         float eight[kLanes] = {};
-        const int64_t left = work.length - i < kLanes ? work.length - i : kLanes;
+        const int64_t left = std::min<int64_t>(work.length - i, kLanes);
         std::memcpy(eight, numbers + i, left * sizeof(float));
         Floats above = zeros();
         for (int64_t e = 0; e < work.count; ++e) above = above + one_above(spread(edges[e]), load(eight));

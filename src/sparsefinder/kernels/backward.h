@@ -1,7 +1,7 @@
 // The backward pass, over the support that the forward pass saved: what got no weight has no gradient.
 //
-// With s = p^(1 − a) on the support, dz = s (dp − Σ s dp / Σ s) for dp = dO · V (see entmax.py). First every query by itself:
-// dz and dQ. Then the entries are sorted by key, and every key by itself sums dK and dV: no two threads write to one place.
+// With s = p^(1 − a) on the support, dz = s (dp − Σ s dp / Σ s) for dp = dO · V (see entmax.py). First every query by
+// itself: dz and dQ. Then entries are sorted by key, and every key sums its dK and dV: threads never share a place.
 #pragma once
 
 #include "memory.h"
@@ -15,9 +15,9 @@
 namespace sparsefinder::KERNEL_NAMESPACE {
 
 struct Gradients {
-  Vectors out;            // given: dO
-  float *q, *k, *v;       // wanted, contiguous
-  double* alpha;          // wanted for each (batch, head, block of queries) and summed by the caller, or null
+  Vectors out;       // given: dO
+  float *q, *k, *v;  // wanted, contiguous
+  double* alpha;     // wanted for each (batch, head, block of queries) and summed by the caller, or null
 };
 
 constexpr int64_t kBackwardRows = 64;
@@ -94,7 +94,7 @@ inline void backward(const Problem& problem, const Support& support, const Gradi
   for (int64_t row = 0; row < heads * n; ++row) {
     places[row] = total;
     total += support.rows[row].padded();
-    most = support.rows[row].padded() > most ? support.rows[row].padded() : most;
+    most = std::max(most, support.rows[row].padded());
   }
   places[heads * n] = total;
   Buffer<float> dz_memory;

@@ -106,10 +106,7 @@ KERNEL_INLINE void append_marked(Candidates& row, const float* scores, const uin
   row.count = static_cast<int>(values - row.values);
 }
 
-KERNEL_INLINE void raise(Candidates& row, float top) {
-  const float bound = lowered(top - 1.0f);
-  if (bound > row.bound) row.bound = bound;
-}
+KERNEL_INLINE void raise(Candidates& row, float top) { row.bound = std::max(row.bound, lowered(top - 1.0f)); }
 
 // Whether enough candidates came in since the last time for the bound to be worth improving.
 KERNEL_INLINE bool grown(const Candidates& row) { return row.count > 2 * row.last + kRefresh; }
@@ -132,7 +129,7 @@ inline void refresh_all(Candidates* const* rows, int number, int power) {
     return;
   }
   for (int start = 0; start < number; start += 8) {
-    const int together = number - start < 8 ? number - start : 8;
+    const int together = std::min(number - start, 8);
     const float* values[8];
     int counts[8];
     float bounds[8];
@@ -143,7 +140,8 @@ inline void refresh_all(Candidates* const* rows, int number, int power) {
       counts[r] = row.count;
       bounds[r] = row.bound;
     }
-    power == 2 ? improve_eight<2>(values, counts, together, bounds) : improve_eight<1>(values, counts, together, bounds);
+    power == 2 ? improve_eight<2>(values, counts, together, bounds)
+               : improve_eight<1>(values, counts, together, bounds);
     for (int r = 0; r < together; ++r) {
       Candidates& row = *rows[start + r];
       row.bound = bounds[r];

@@ -84,14 +84,14 @@ struct Sums {
 };
 
 // Weights and results of `count` rows whose candidates are complete: those that `order` names, or the first
-// ones if it is null. Rows that share keys should follow each other, so that values are still in the cache: if they are all
-// there, they are not `Far`.
+// ones if it is null. Rows that share keys should follow each other, so that values are still in the cache: if they are
+// all there, they are not `Far`.
 template <bool Far = true>
 void conclude(Candidates* rows, const int* order, int64_t count, const Exponent& exponent, float* transposed,
-                     const Sums& sums) {
+              const Sums& sums) {
   for (int64_t start = 0; start < count; start += 8) {
     Candidates* eight[8];
-    const int number = static_cast<int>(count - start < 8 ? count - start : 8);
+    const int number = static_cast<int>(std::min<int64_t>(count - start, 8));
     for (int r = 0; r < number; ++r) eight[r] = rows + (order ? order[start + r] : start + r);
     // Rows that are named lie anywhere.
     for (int r = 0; order && r < number; ++r) sums.ask_for_result(*eight[r]);
@@ -110,8 +110,10 @@ inline void keep(const Problem& problem, int64_t b, int64_t h, int64_t first, in
                  Support& support, int64_t task) {
   int64_t total = 0;
   for (int64_t r = 0; r < size; ++r) total += (rows[r].count + 7) & ~7;
-  int* keys = support.chunk(task, total);
-  float* weights = reinterpret_cast<float*>(keys + total);
+  Support::Chunk& chunk = support.chunks[task];
+  chunk = {std::make_unique_for_overwrite<int[]>(total), std::make_unique_for_overwrite<float[]>(total)};
+  int* keys = chunk.keys.get();
+  float* weights = chunk.weights.get();
   for (int64_t r = 0; r < size; ++r) {
     const Candidates& row = rows[r];
     Support::Row& saved = support.rows[(b * problem.heads + h) * problem.n + first + r];

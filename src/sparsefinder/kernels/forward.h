@@ -36,20 +36,18 @@ void run_forward(const Problem& problem, Support* support, Report& report) {
     support->rows.resize(heads * problem.n);
     support->chunks.resize(heads * per_head);
   }
-  std::atomic<bool> infinite{packed.infinite()};
-  Buffer<std::atomic<int>> memory;
-  std::atomic<int>* pays = memory.get(heads + 1);
-  for (int64_t head = 0; head < heads; ++head) pays[head] = 0;
+  std::atomic<bool> nonfinite{packed.nonfinite()};
+  std::vector<std::atomic<int>> pays(heads);
   parallel(problem.threads, heads * per_head, [&](int64_t task) {
     // Under a causal mask the last queries have the most to do: they go first.
     const int64_t head = task / per_head, first = (per_head - 1 - task % per_head) * rows;
-    const int64_t size = problem.n - first < rows ? problem.n - first : rows;
-    Task<Depth> work(problem, plan, packed, head / problem.heads, head % problem.heads, first, size, support);
-    work.run(task, pays + head);
+    const int64_t size = std::min(problem.n - first, rows);
+    Task<Depth> work({problem, plan, packed, head / problem.heads, head % problem.heads, first, size}, support);
+    work.run(task, pays[head]);
     if (problem.computed) __atomic_fetch_add(problem.computed + head, work.computed(), __ATOMIC_RELAXED);
-    if (work.infinite()) infinite = true;
+    if (work.nonfinite()) nonfinite = true;
   });
-  report.infinite = infinite;
+  report.nonfinite = nonfinite;
 }
 
 inline void forward(const Problem& problem, Support* support, Report& report) {

@@ -1,21 +1,20 @@
 // The kernels as module.cpp calls them: one table for each set of instructions they were compiled for.
 #pragma once
 
+#include "constants.h"
 #include "problem.h"
 #include "support.h"
 
 namespace sparsefinder {
 
-constexpr int kMostNearest = 16;
-
-// The at most 16 centroids nearest to each token: those with the highest scores, which are products plus an offset.
+// The few centroids nearest to each token: those with the highest scores, which are products plus an offset.
 struct Nearest {
-  Vectors tokens;          // [batch, heads, length, depth]
-  int64_t apart;           // how far the numbers of a token are from each other
-  const float* centroids;  // [heads, width, depth], `width` a multiple of 4
-  const float* offsets;    // [heads, width]; of centroids that are padding, lower than any score
-  int64_t batch, heads, length, depth, width, count;
-  int64_t* out;            // [batch, heads, length, count], the nearest first
+  Vectors tokens;                                     // [batch, heads, length, depth]
+  int64_t apart;                                      // how far the numbers of a token are from each other
+  const float* centroids;                             // [heads, width, depth], `width` a multiple of kCentroidsTogether
+  const float* offsets;                               // [heads, width]; of centroids that are padding, kNothing
+  int64_t batch, heads, length, depth, width, count;  // count: kMostNearest at the most
+  int64_t* out;                                       // [batch, heads, length, count], the nearest first
   int threads;
 };
 
@@ -24,7 +23,7 @@ struct Bins {
   const float* numbers;  // [heads, depth, length]
   const float* edges;    // [heads, depth, count]
   int64_t heads, length, depth, count, bins;
-  int64_t* out;          // [heads, length, depth]
+  int64_t* out;  // [heads, length, depth]
   int threads;
 };
 

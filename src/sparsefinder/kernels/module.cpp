@@ -1,5 +1,6 @@
-// The Python module sparsefinder._native: checks nothing (native.py does), turns arrays into a Problem, lets other Python
-// threads run, and calls the kernels.
+// The Python module sparsefinder._native: turns arrays into what the kernels take, lets other Python threads run
+// meanwhile, and calls them. Types, dimensions and contiguity of arrays are checked by their types here; that their
+// sizes and what they hold fit together is for the callers to see to: native.py, k_means.py and quantization.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -8,8 +9,8 @@
 
 #include <memory>
 #include <optional>
-#include <stdexcept>
 
+#include "constants.h"
 #include "kernels.h"
 
 namespace nb = nanobind;
@@ -23,9 +24,7 @@ using Output = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Alphas = std::vector<double>;
 
-Vectors vectors(const Input& array) {
-  return {array.data(), array.stride(0), array.stride(1), array.stride(2)};
-}
+Vectors vectors(const Input& array) { return {array.data(), array.stride(0), array.stride(1), array.stride(2)}; }
 
 // A piece, and the arrays that it points into.
 struct HeldPiece {
@@ -75,27 +74,40 @@ Problem make_problem(const Input& q, const Input& k, const Input& v, const Alpha
   return problem;
 }
 
-}  // namespace
+void define_constants(nb::module_& module) {
+  module.attr("LANES") = kLanes;
+  module.attr("NOTHING") = kNothing;
+  module.attr("MOST_KEYS") = kMostKeys;
+  module.attr("FEW_QUERIES") = kFewQueries;
+  module.attr("MOST_NEAREST") = kMostNearest;
+  module.attr("CENTROIDS_TOGETHER") = kCentroidsTogether;
+}
 
-NB_MODULE(_native, module) {
-  nb::class_<HeldPiece>(module, "Piece");
+void define_support(nb::module_& module) {
   nb::class_<Support>(module, "Support")
       .def("total", &Support::total)
       .def(
           "write",
           [](const Support& support, nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> rows,
-             nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> keys, nb::ndarray<float, nb::ndim<1>, nb::c_contig> weights) {
+             nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> keys,
+             nb::ndarray<float, nb::ndim<1>, nb::c_contig> weights) {
             support.write(rows.data(), keys.data(), weights.data());
           },
-          "Write every entry's row, key and weight into arrays of `total()` numbers: rows, and keys within rows, in order.");
+          "Write every entry's row, key and weight into arrays of `total()` numbers, in order of rows and keys.");
+}
 
-  module.def("band", [](std::optional<int64_t> lower, std::optional<int64_t> upper) {
-    HeldPiece held{};
-    held.piece.kind = Kind::band;
-    if (lower) held.piece.lower = *lower;
-    if (upper) held.piece.upper = *upper;
-    return held;
-  }, nb::arg("lower").none(), nb::arg("upper").none());
+void define_pieces(nb::module_& module) {
+  nb::class_<HeldPiece>(module, "Piece");
+  module.def(
+      "band",
+      [](std::optional<int64_t> lower, std::optional<int64_t> upper) {
+        HeldPiece held{};
+        held.piece.kind = Kind::band;
+        if (lower) held.piece.lower = *lower;
+        if (upper) held.piece.upper = *upper;
+        return held;
+      },
+      nb::arg("lower").none(), nb::arg("upper").none());
   const auto tokens = [](Kind kind) {
     return [kind](nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> chosen) {
       HeldPiece held{};
@@ -109,7 +121,8 @@ NB_MODULE(_native, module) {
   };
   module.def("columns", tokens(Kind::columns));
   module.def("rows", tokens(Kind::rows));
-  module.def("blocks", [](Numbers offsets, Numbers blocks, int64_t batch, int64_t heads, int64_t query_size, int64_t key_size) {
+  module.def("blocks", [](Numbers offsets, Numbers blocks, int64_t batch, int64_t heads, int64_t query_size,
+                          int64_t key_size) {
     HeldPiece held{};
     held.piece.kind = Kind::blocks;
     held.piece.offsets = offsets.data();
@@ -139,7 +152,9 @@ NB_MODULE(_native, module) {
     held.second = nb::ndarray<>(keys);
     return held;
   });
+}
 
+void define_attention(nb::module_& module) {
   module.def(
       "forward",
       [](Input q, Input k, Input v, Output out, Alphas alpha, double scale, bool causal,
@@ -157,7 +172,7 @@ NB_MODULE(_native, module) {
           nb::gil_scoped_release others_may_run;
           kernels(plain).forward(problem, support.get(), report);
         }
-        return nb::make_tuple(std::move(support), report.infinite);
+        return nb::make_tuple(std::move(support), report.nonfinite);
       },
       "Write the result into `out`. Returns the support, if it is to be saved, and whether a number was not finite.",
       nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("alpha"), nb::arg("scale"), nb::arg("causal"),
@@ -186,13 +201,16 @@ NB_MODULE(_native, module) {
       "Write the gradients; that of alpha is added to what is there.", nb::arg("q"), nb::arg("k"), nb::arg("v"),
       nb::arg("grad"), nb::arg("grad_q"), nb::arg("grad_k"), nb::arg("grad_v"), nb::arg("alpha"), nb::arg("scale"),
       nb::arg("grad_alpha").none(), nb::arg("support"), nb::arg("threads"), nb::arg("plain"));
+}
 
+void define_assigning(nb::module_& module) {
   using Places = nb::ndarray<int64_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
   using Table = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
   module.def(
       "nearest",
       [](Input tokens, nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> centroids,
-         nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu> offsets, Places out, int threads, bool plain) {
+         nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu> offsets, Places out, int threads,
+         bool plain) {
         Nearest work{};
         work.tokens = vectors(tokens);
         work.apart = tokens.stride(3);
@@ -227,9 +245,18 @@ NB_MODULE(_native, module) {
         nb::gil_scoped_release others_may_run;
         kernels(plain).bins(work);
       },
-      "Write the bin of each token in each dimension into `out`.", nb::arg("numbers"), nb::arg("edges"), nb::arg("bins"),
-      nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
+      "Write the bin of each token in each dimension into `out`.", nb::arg("numbers"), nb::arg("edges"),
+      nb::arg("bins"), nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
+}
 
+}  // namespace
+
+NB_MODULE(_native, module) {
+  define_constants(module);
+  define_support(module);
+  define_pieces(module);
+  define_attention(module);
+  define_assigning(module);
   module.def("has_avx2", &has_avx2, "Whether the kernels for AVX2 are there and this processor can run them.");
 }
 

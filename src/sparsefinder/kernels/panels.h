@@ -1,5 +1,5 @@
-// Keys laid out for the register tile: panels of 16 keys, dimension by dimension, so that one load brings one dimension of
-// eight keys.
+// Keys laid out for the register tile: panels of 16 keys, dimension by dimension, so that one load brings one dimension
+// of eight keys.
 #pragma once
 
 #include "simd.h"
@@ -9,10 +9,10 @@ namespace sparsefinder::KERNEL_NAMESPACE {
 constexpr int kPanel = 16;
 
 // Pack `count` ≤ 16 keys into dst[depth][16], zeros for what is missing. `key(i)` is where the i-th key is.
-// Returns NaN if a number was not finite, else zero.
+// Returns whether a number was not finite.
 template <class Key>
-KERNEL_INLINE float pack_panel(const Key& key, int count, int64_t depth, float* dst) {
-  Floats finite[4] = {zeros(), zeros(), zeros(), zeros()};  // one alone would be waited for
+KERNEL_INLINE bool pack_panel(const Key& key, int count, int64_t depth, float* dst) {
+  Floats poison[4] = {zeros(), zeros(), zeros(), zeros()};  // one alone would be waited for
   for (int half = 0; half < kPanel; half += kLanes)
     for (int64_t d = 0; d < depth; d += kLanes) {
       Floats rows[8];
@@ -23,11 +23,11 @@ KERNEL_INLINE float pack_panel(const Key& key, int count, int64_t depth, float* 
         for (int i = 0; i < kLanes; ++i) rows[i] = half + i < count ? load(key(half + i) + d) : zeros();
       }
 #pragma GCC unroll 8
-      for (int i = 0; i < kLanes; ++i) finite[i % 4] = fused(rows[i], zeros(), finite[i % 4]);
+      for (int i = 0; i < kLanes; ++i) poison[i % 4] = poisoned(poison[i % 4], rows[i]);
       transpose(rows);
       for (int i = 0; i < kLanes; ++i) store(dst + (d + i) * kPanel + half, rows[i]);
     }
-  return sum((finite[0] + finite[1]) + (finite[2] + finite[3]));
+  return any_nonfinite((poison[0] + poison[1]) + (poison[2] + poison[3]));
 }
 
 constexpr int64_t kLine = 16;  // floats in a line of the cache
@@ -40,16 +40,16 @@ KERNEL_INLINE void prefetch_to_write(float* vector, int64_t depth) {
   for (int64_t d = 0; d < depth; d += kLine) __builtin_prefetch(vector + d, 1);
 }
 
-// A query times a factor. Returns NaN if a number was not finite, else zero.
-KERNEL_INLINE float scale_query(const float* query, int64_t depth, float factor, float* dst) {
+// A query times a factor. Returns whether a number was not finite.
+KERNEL_INLINE bool scale_query(const float* query, int64_t depth, float factor, float* dst) {
   const Floats factors = spread(factor);
-  Floats finite = zeros();
+  Floats poison = zeros();
   for (int64_t d = 0; d < depth; d += kLanes) {
     const Floats scaled = load(query + d) * factors;
-    finite = fused(scaled, zeros(), finite);
+    poison = poisoned(poison, scaled);
     store(dst + d, scaled);
   }
-  return sum(finite);
+  return any_nonfinite(poison);
 }
 
 // The products of a query with eight keys.

@@ -1,6 +1,7 @@
 // Work shared between threads: torch's own OpenMP threads, as many as torch would use.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -10,11 +11,11 @@ namespace sparsefinder {
 // True in a child of fork(), which has none of its parent's threads: waiting for them would never end.
 bool forked();
 
-// Do tasks 0 … tasks - 1, each once, in about that order. The thread count is a clause and never a global setting, which
-// would change torch's own.
+// Do tasks 0 … tasks - 1, each once, in about that order. The thread count is a clause and never a global setting,
+// which would change torch's own.
 template <class Work>
 void parallel(int threads, int64_t tasks, const Work& work) {
-  if (threads > tasks) threads = static_cast<int>(tasks);
+  threads = static_cast<int>(std::min<int64_t>(threads, tasks));
   if (threads <= 1 || forked()) {
     for (int64_t task = 0; task < tasks; ++task) work(task);
     return;

@@ -20,7 +20,7 @@ struct Lists {
 struct PiecePlan {
   const Piece* piece = nullptr;
   std::vector<Lists> tables;  // of columns (a single list) and buckets
-  bool repeats = false;  // whether a query and a key can share more than one bucket
+  bool repeats = false;       // whether a query and a key can share more than one bucket
 
   const Lists& lists(int64_t b, int64_t h) const {
     return tables[(piece->kind == Kind::buckets ? piece->key_table(b, h) : piece->table(b, h))];

@@ -31,18 +31,20 @@ struct Piece {
   int64_t key_batch = 1, key_heads = 1, query_slots = 0, key_slots = 0;
 
   int64_t table(int64_t b, int64_t h) const { return (batch > 1 ? b * heads : 0) + (heads > 1 ? h : 0); }
-  int64_t key_table(int64_t b, int64_t h) const { return (key_batch > 1 ? b * key_heads : 0) + (key_heads > 1 ? h : 0); }
+  int64_t key_table(int64_t b, int64_t h) const {
+    return (key_batch > 1 ? b * key_heads : 0) + (key_heads > 1 ? h : 0);
+  }
 };
 
 struct Problem {
   int64_t batch, heads, key_heads, n, m;
   int64_t depth, width;  // of queries and keys, and of values: both multiples of 8
   Vectors q, k, v;
-  float* out;  // [batch, heads, n, width]
-  const double* alpha;  // one a head
+  float* out;           // [batch, heads, n, width]
+  const double* alpha;  // one per head
   double scale;
   bool causal;
-  const int64_t* query_offset;   // one a sequence, as the two below; null: zero
+  const int64_t* query_offset;   // one per sequence, as the two below; null: zero
   const int64_t* key_lengths;    // null: all m
   const int64_t* query_lengths;  // null: all n
   std::vector<Piece> pieces;
@@ -53,8 +55,8 @@ struct Problem {
   int64_t key_head(int64_t h) const { return h / (heads / key_heads); }
   int64_t keys_of(int64_t b) const { return key_lengths ? key_lengths[b] : m; }
   int64_t position(int64_t b, int64_t i) const { return i + (query_offset ? query_offset[b] : 0); }
-  // Query i of sequence b sees the keys before this one.
-  int64_t limit(int64_t b, int64_t i) const {
+  // Query i of sequence b sees the keys before this one. Asked for every row: never worth a call.
+  [[gnu::always_inline]] int64_t limit(int64_t b, int64_t i) const {
     if (query_lengths && i >= query_lengths[b]) return 0;
     const int64_t keys = keys_of(b);
     return causal ? std::clamp<int64_t>(position(b, i) + 1, 0, keys) : keys;
@@ -63,7 +65,7 @@ struct Problem {
 
 // What came out beside the result.
 struct Report {
-  bool infinite = false;  // a query, a key or a score was not finite
+  bool nonfinite = false;  // a query, a key or a score was not finite
 };
 
 }  // namespace sparsefinder

@@ -1,5 +1,5 @@
-// The queries of one task, and the keys that each of them has found so far. Groups of queries pass over panels of keys, or a
-// query looks at listed keys; what may still get weight stays in the query's list, every pair once.
+// The queries of one task, and the keys that each of them has found so far. Groups of queries pass over panels of keys,
+// or a query looks at listed keys; what may still get weight stays in the query's list, every pair once.
 #pragma once
 
 #include "finish.h"
@@ -27,54 +27,58 @@ struct Scratch {
   }
 };
 
+// What a task is about: neighbouring queries of one head, counted from its first.
+struct Share {
+  const Problem& problem;
+  const Plan& plan;
+  const Packed& packed;
+  int64_t b, h, first, size;
+
+  // The query sees the keys before this one.
+  KERNEL_INLINE int64_t limit(int64_t r) const { return problem.limit(b, first + r); }
+  const float* q(int64_t r) const { return problem.q.at(b, h, first + r); }
+  const float* k(int64_t j) const { return problem.k.at(b, problem.key_head(h), j); }
+  const float* v(int64_t j) const { return problem.v.at(b, problem.key_head(h), j); }
+  const Lists& lists(size_t index) const { return plan.pieces[index].lists(b, h); }
+  int64_t most_keys(int64_t r) const { return plan.most_keys(b, h, first + r); }
+};
+
 template <int Depth>
 class Rows {
  public:
-  bool infinite() const { return infinite_; }
+  explicit Rows(const Share& share)
+      : share_(share), scratch_(Scratch::mine()), depth_(share.problem.depth),
+        exponent_(exponent(share.problem.alpha[share.h])),
+        factor_(static_cast<float>(share.problem.scale * (share.problem.alpha[share.h] - 1.0))),
+        group_(scratch_.group.get(1)), rows_(scratch_.rows.get(share.size)) {}
+
+  bool nonfinite() const { return nonfinite_; }
   int64_t computed() const { return computed_; }
-
- protected:
-  const Problem& problem_;
-  const Plan& plan_;
-  const Packed& packed_;
-  Scratch& scratch_;
-  int64_t b_, h_, first_, size_, depth_;
-  Exponent exponent_;
-  float factor_;
-  Group* group_;
-  float* queries_ = nullptr;  // all of them, scaled, if `scale_all` was called
-  Candidates* rows_;
-  bool infinite_ = false;
-  int64_t computed_ = 0;  // scores in float32
-
-  Rows(const Problem& problem, const Plan& plan, const Packed& packed, int64_t b, int64_t h, int64_t first, int64_t size)
-      : problem_(problem), plan_(plan), packed_(packed), scratch_(Scratch::mine()), b_(b), h_(h), first_(first),
-        size_(size), depth_(problem.depth), exponent_(exponent(problem.alpha[h])),
-        factor_(static_cast<float>(problem.scale * (problem.alpha[h] - 1.0))) {
-    group_ = scratch_.group.get(1);
-    rows_ = scratch_.rows.get(size);
-  }
-
-  int64_t limit(int64_t r) const { return problem_.limit(b_, first_ + r); }
+  const Candidates* candidates() const { return rows_; }
+  // What the query's scores must exceed to get weight, as far as is known.
+  float bound(int64_t r) const { return rows_[r].bound; }
+  // The query, scaled, if `scale_all` was called.
+  const float* query(int64_t r) const { return queries_ + r * depth_; }
 
   void scale_all() {
-    queries_ = scratch_.queries.get(size_ * depth_);
-    for (int64_t r = 0; r < size_; ++r) scale(r, queries_ + r * depth_);
+    queries_ = scratch_.queries.get(share_.size * depth_);
+    for (int64_t r = 0; r < share_.size; ++r) scale(r, queries_ + r * depth_);
   }
 
   // Empty lists for all queries, with room for whatever they may find.
   void make_lists() {
     int64_t total = 0;
     // Pairs that another piece has too stay in the list until they are recognised, at the latest after a chunk.
-    const int64_t extra = kSlack + (problem_.pieces.size() + problem_.screened > 1 || repeats() ? kChunk : 0);
-    for (int64_t r = 0; r < size_; ++r) {
-      const int64_t seen = limit(r), most = problem_.screened ? seen : plan_.most_keys(b_, h_, first_ + r);
-      rows_[r].last = static_cast<int>((most < seen ? most : seen) + extra);
+    const bool several = share_.problem.pieces.size() + share_.problem.screened > 1;
+    const int64_t extra = kSlack + (several || repeats() ? kChunk : 0);
+    for (int64_t r = 0; r < share_.size; ++r) {
+      const int64_t seen = share_.limit(r), most = share_.problem.screened ? seen : share_.most_keys(r);
+      rows_[r].last = static_cast<int>(std::min(most, seen) + extra);
       total += rows_[r].last;
     }
     float* values = scratch_.values.get(total);
     int* keys = scratch_.keys.get(total);
-    for (int64_t r = 0; r < size_; ++r) {
+    for (int64_t r = 0; r < share_.size; ++r) {
       const int room = rows_[r].last;
       rows_[r] = {values, keys, 0, 0, kNothing};
       values += room;
@@ -91,8 +95,8 @@ class Rows {
   }
 
   template <bool Far = true>
-  void finish_rows(const int* order, int64_t count) {
-    const Sums sums(problem_, b_, h_, first_, rows_);
+  void finish(const int* order, int64_t count) {
+    const Sums sums(share_.problem, share_.b, share_.h, share_.first, rows_);
     conclude<Far>(rows_, order, count, exponent_, scratch_.transposed.get(kTransposed * kLanes), sums);
   }
 
@@ -108,24 +112,41 @@ class Rows {
     float* gathered = scratch_.gathered.get(kGroupRows * depth_);
     group_->queries = gathered;
     for (int r = 0; r < count; ++r) {
-      if (r + kAhead < count) prefetch(problem_.q.at(b_, h_, first_ + members[r + kAhead]), depth_);
+      if (r + kAhead < count) prefetch(share_.q(members[r + kAhead]), depth_);
       group_->rows[r] = members[r];
       scale(members[r], gathered + r * depth_);
     }
   }
 
+  // A member of the group sees the keys low … high - 1, as far as its limit allows.
+  void see(int r, int64_t low, int64_t high) {
+    const int64_t seen = share_.limit(group_->rows[r]);
+    group_->low[r] = static_cast<int>(std::clamp<int64_t>(low, 0, seen));
+    group_->high[r] = static_cast<int>(std::clamp<int64_t>(high, 0, seen));
+  }
   // A member of the group sees those of the listed keys, in ascending order, that its limit allows.
   void see_list(int r, const int* keys, int count) {
-    const int64_t seen = limit(group_->rows[r]);
+    const int64_t seen = share_.limit(group_->rows[r]);
     group_->low[r] = 0;
     group_->high[r] = count == 0 || keys[count - 1] < seen
                           ? count
                           : static_cast<int>(std::lower_bound(keys, keys + count, static_cast<int>(seen)) - keys);
   }
 
+  // The panels of a list: those that all tasks share, or packed for this one alone, so that they stay in the cache.
+  const float* panels_of(size_t index, int list) {
+    if (share_.packed.lists_too()) return share_.packed.by_list(index, share_.b, share_.h, list);
+    const Lists& lists = share_.lists(index);
+    float* panels = scratch_.panels.get((lists.size(list) + kPanel) * depth_);
+    nonfinite_ = pack_list(share_.problem, share_.b, share_.h, lists, list, panels) || nonfinite_;
+    return panels;
+  }
+
+  // Let the group pass over all keys, as far as its members may see them.
+  void pass(size_t index) { pass(index, share_.packed.by_position(share_.b, share_.h), nullptr); }
   // Let the group pass over the panels that its members may see. `ids` are the keys of the columns; null if they are
   // the columns themselves.
-  void pass(size_t index, const float* panels, const int* ids, int bucket) {
+  void pass(size_t index, const float* panels, const int* ids, int bucket = -1) {
     int first = group_->low[0], last = 0;
     for (int r = 0; r < group_->size; ++r) {
       if (group_->low[r] >= group_->high[r]) {
@@ -134,14 +155,14 @@ class Rows {
         continue;
       }
       computed_ += group_->high[r] - group_->low[r];
-      first = last == 0 || group_->low[r] < first ? group_->low[r] : first;
-      last = group_->high[r] > last ? group_->high[r] : last;
+      first = last == 0 ? group_->low[r] : std::min(first, group_->low[r]);
+      last = std::max(last, group_->high[r]);
     }
     if (last == 0) return;
     first = first / kPanel * kPanel;
     last = (last + kPanel - 1) / kPanel * kPanel;
     for (int start = first, stop; start < last; start = stop) {
-      stop = last - start < kChunk ? last : start + kChunk;
+      stop = std::min(last, start + kChunk);
       bool some_known = false;
       for (int r = 0; r < group_->size; ++r) {
         group_->bounds[r] = rows_[group_->rows[r]].bound;
@@ -161,15 +182,15 @@ class Rows {
     Candidates& row = rows_[r];
     const int before = row.count;
     const float* query = queries_ + r * depth_;
-    const float* keys = problem_.k.at(b_, problem_.key_head(h_), 0);
+    const float* keys = share_.k(0);
     for (int j = count; j < ((count + 7) & ~7); ++j) listed[j] = listed[count - 1];
-    Floats top = spread(kNothing), finite = zeros();
+    Floats top = spread(kNothing), poison = zeros();
     const Floats bound = spread(row.bound);
     for (int j = 0; j < count; j += kLanes) {
       const float* eight[8];
-      for (int i = 0; i < 8; ++i) eight[i] = keys + listed[j + i] * problem_.k.row;
+      for (int i = 0; i < 8; ++i) eight[i] = keys + listed[j + i] * share_.problem.k.row;
       const Floats scores = dots(query, eight, Depth ? Depth : depth_);
-      finite = fused(scores, zeros(), finite);
+      poison = poisoned(poison, scores);
       top = larger(top, scores);
       unsigned mask = bits_above(scores, bound);
       if (count - j < 8) mask &= (1u << (count - j)) - 1;
@@ -177,23 +198,34 @@ class Rows {
       store(row.keys + row.count, to_front(load(listed + j), mask));
       row.count += __builtin_popcount(mask);
     }
-    infinite_ = infinite_ || sum(finite) != 0.0f;
+    nonfinite_ = nonfinite_ || any_nonfinite(poison);
     raise(row, largest(top));
     drop_taken(index, row, r, before, -1);
     if (grown(row)) refresh(row, exponent_.whole);
   }
 
  private:
+  const Share share_;
+  Scratch& scratch_;
+  int64_t depth_;
+  Exponent exponent_;
+  float factor_;
+  Group* group_;
+  float* queries_ = nullptr;
+  Candidates* rows_;
+  bool nonfinite_ = false;
+  int64_t computed_ = 0;  // scores in float32
+
   bool repeats() const {
-    for (const PiecePlan& piece : plan_.pieces)
+    for (const PiecePlan& piece : share_.plan.pieces)
       if (piece.repeats) return true;
     return false;
   }
 
   // One query, scaled. Those that see nothing may hold anything.
   void scale(int64_t r, float* dst) {
-    if (limit(r) > 0)
-      infinite_ = scale_query(problem_.q.at(b_, h_, first_ + r), depth_, factor_, dst) != 0.0f || infinite_;
+    if (share_.limit(r) > 0)
+      nonfinite_ = scale_query(share_.q(r), depth_, factor_, dst) || nonfinite_;
     else
       std::memset(dst, 0, depth_ * sizeof(float));
   }
@@ -207,7 +239,7 @@ class Rows {
       Candidates& row = rows_[group_->rows[r]];
       const float top = largest(load(group_->tops + r * kLanes));
       if (top <= row.bound) continue;
-      infinite_ = infinite_ || !(top <= 3.4e38f);
+      nonfinite_ = nonfinite_ || !(top <= 3.4e38f);
       const int before = row.count;
       const float* scores = group_->scores + r * kScoreStride;
       const bool marked = row.bound > kNothing;
@@ -224,13 +256,15 @@ class Rows {
 
   // Of the candidates from number `before` on, drop those that came in another way already: every pair counts once.
   void drop_taken(size_t index, Candidates& row, int64_t r, int before, int bucket) {
-    const bool repeats = index < plan_.pieces.size() && plan_.pieces[index].repeats;
+    const Plan& plan = share_.plan;
+    const bool repeats = index < plan.pieces.size() && plan.pieces[index].repeats;
     if (index == 0 && !repeats) return;
+    const int64_t b = share_.b, h = share_.h, i = share_.first + r;
     int kept = before;
     for (int j = before; j < row.count; ++j) {
       const int key = row.keys[j];
-      if (plan_.taken_before(index, b_, h_, first_ + r, key)) continue;
-      if (repeats && !plan_.first_shared(*plan_.pieces[index].piece, b_, h_, first_ + r, key, bucket)) continue;
+      if (plan.taken_before(index, b, h, i, key)) continue;
+      if (repeats && !plan.first_shared(*plan.pieces[index].piece, b, h, i, key, bucket)) continue;
       row.values[kept] = row.values[j];
       row.keys[kept++] = key;
     }

@@ -1,8 +1,8 @@
 // A proven bound on scores from 8-bit products: what it rules out needs no float32 product.
 //
-// Keys are rounded to integers k̂ of 8 bits, k s = k̂ + δk, queries to 7 bits, q t = q̂ + δq. Then s t (q · k) differs from q̂ · k̂
-// by at most |δq| |s k| + |q̂| |δk|, with the largest of each norm over the keys of a head. Sums are taken modulo 2^16, which is
-// harmless because |s t (q · k)| is kept below 2^15 by the choice of t.
+// Keys are rounded to integers k̂ of 8 bits, k s = k̂ + δk, queries to 7 bits, q t = q̂ + δq. Then s t (q · k) differs
+// from q̂ · k̂ by at most |δq| |s k| + |q̂| |δk|, with the largest of each norm over the keys of a head. Sums are taken
+// modulo 2^16, which is harmless because |s t (q · k)| is kept below 2^15 by the choice of t.
 #pragma once
 
 #include "simd.h"
@@ -49,8 +49,8 @@ inline void pack_screen_panel(const Key& key, int count, int64_t depth, ScreenKe
         total += pair[k];
       }
     }
-    keys.longest = longest > keys.longest ? longest : keys.longest;
-    keys.remainder = remainder > keys.remainder ? remainder : keys.remainder;
+    keys.longest = std::max(keys.longest, longest);
+    keys.remainder = std::max(keys.remainder, remainder);
     // Queries are stored with 64 added, to be unsigned.
     starts[place] = static_cast<int16_t>(static_cast<uint16_t>(-64 * total));
   }
@@ -65,11 +65,11 @@ struct ScreenQuery {
 inline ScreenQuery round_query(const float* query, int64_t depth, const ScreenKeys& keys, int32_t* dst) {
   float top = 1e-30f, square = 0.0f;
   for (int64_t d = 0; d < depth; ++d) {
-    top = std::abs(query[d]) > top ? std::abs(query[d]) : top;
+    top = std::max(top, std::abs(query[d]));
     square += query[d] * query[d];
   }
   const float norm = std::sqrt(square) * keys.longest + 1e-30f;
-  const float scale = 63.0f / top < 31000.0f / norm ? 63.0f / top : 31000.0f / norm;
+  const float scale = std::min(31000.0f / norm, 63.0f / top);
   float remainder = 0.0f, length = 0.0f;
   for (int64_t d = 0; d < depth; d += 2) {
     uint32_t pair = 0;
@@ -88,7 +88,7 @@ inline ScreenQuery round_query(const float* query, int64_t depth, const ScreenKe
 // A rounded product must exceed this for the score to possibly exceed the bound.
 KERNEL_INLINE int16_t screen_threshold(float bound, const ScreenQuery& query) {
   const float threshold = std::floor(bound * query.scale - query.error);
-  return static_cast<int16_t>(threshold < -32768.0f ? -32768.0f : threshold > 32767.0f ? 32767.0f : threshold);
+  return static_cast<int16_t>(std::clamp(threshold, -32768.0f, 32767.0f));
 }
 
 // Bits for the keys of a panel that each of 4 queries must look at.
@@ -96,7 +96,8 @@ KERNEL_INLINE void screen_tile(const int32_t* queries, int64_t pairs, const uint
                                uint32_t* marks, int stride) {
 #if defined(__AVX2__) && defined(__FMA__)
   const auto* keys = reinterpret_cast<const __m256i*>(panel);
-  const __m256i start_left = _mm256_loadu_si256(keys + 2 * pairs), start_right = _mm256_loadu_si256(keys + 2 * pairs + 1);
+  const __m256i start_left = _mm256_loadu_si256(keys + 2 * pairs);
+  const __m256i start_right = _mm256_loadu_si256(keys + 2 * pairs + 1);
   __m256i left[kScreenRows], right[kScreenRows];
 #pragma GCC unroll 4
   for (int r = 0; r < kScreenRows; ++r) {

@@ -2,9 +2,12 @@
 // other processor. The kernels are written once against these names and compiled twice, each time in its own namespace.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+
+#include "constants.h"
 
 #if defined(__AVX2__) && defined(__FMA__)
 #define KERNEL_NAMESPACE avx2
@@ -21,10 +24,6 @@
 #endif
 
 namespace sparsefinder::KERNEL_NAMESPACE {
-
-constexpr int kLanes = 8;
-// Stands for "no score": below every real one, and still finite, so that differences are never NaN.
-constexpr float kNothing = -3e38f;
 
 #if defined(__AVX2__) && defined(__FMA__)
 
@@ -125,9 +124,11 @@ KERNEL_INLINE void transpose(Floats r[8]) {
 KERNEL_INLINE Floats sums(const Floats a[8]) {
   __m256 h[4], g[2];
   for (int i = 0; i < 4; ++i)
-    h[i] = _mm256_add_ps(_mm256_unpacklo_ps(a[2 * i].v, a[2 * i + 1].v), _mm256_unpackhi_ps(a[2 * i].v, a[2 * i + 1].v));
+    h[i] =
+        _mm256_add_ps(_mm256_unpacklo_ps(a[2 * i].v, a[2 * i + 1].v), _mm256_unpackhi_ps(a[2 * i].v, a[2 * i + 1].v));
   for (int i = 0; i < 2; ++i)
-    g[i] = _mm256_add_ps(_mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0x44), _mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0xEE));
+    g[i] =
+        _mm256_add_ps(_mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0x44), _mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0xEE));
   return {_mm256_add_ps(_mm256_permute2f128_ps(g[0], g[1], 0x20), _mm256_permute2f128_ps(g[0], g[1], 0x31))};
 }
 
@@ -147,17 +148,36 @@ KERNEL_INLINE Floats each(Operation operation) {
   return result;
 }
 
-KERNEL_INLINE Floats load(const float* p) { return each([&](int i) { return p[i]; }); }
+KERNEL_INLINE Floats load(const float* p) {
+  return each([&](int i) { return p[i]; });
+}
 KERNEL_INLINE void store(float* p, Floats a) { std::memcpy(p, a.v, sizeof a.v); }
-KERNEL_INLINE Floats spread(float a) { return each([&](int) { return a; }); }
-KERNEL_INLINE Floats operator+(Floats a, Floats b) { return each([&](int i) { return a.v[i] + b.v[i]; }); }
-KERNEL_INLINE Floats operator-(Floats a, Floats b) { return each([&](int i) { return a.v[i] - b.v[i]; }); }
-KERNEL_INLINE Floats operator*(Floats a, Floats b) { return each([&](int i) { return a.v[i] * b.v[i]; }); }
-KERNEL_INLINE Floats operator/(Floats a, Floats b) { return each([&](int i) { return a.v[i] / b.v[i]; }); }
+KERNEL_INLINE Floats spread(float a) {
+  return each([&](int) { return a; });
+}
+KERNEL_INLINE Floats operator+(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] + b.v[i]; });
+}
+KERNEL_INLINE Floats operator-(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] - b.v[i]; });
+}
+KERNEL_INLINE Floats operator*(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] * b.v[i]; });
+}
+KERNEL_INLINE Floats operator/(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] / b.v[i]; });
+}
 KERNEL_INLINE Floats fused(Floats a, Floats b, Floats c) { return a * b + c; }
-KERNEL_INLINE Floats larger(Floats a, Floats b) { return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
-KERNEL_INLINE Floats root(Floats a) { return each([&](int i) { return std::sqrt(a.v[i]); }); }
-KERNEL_INLINE Floats one_above(Floats a, Floats b) { return each([&](int i) { return a.v[i] > b.v[i] ? 1.0f : 0.0f; }); }
+// Of a NaN and a number, b: as the instruction.
+KERNEL_INLINE Floats larger(Floats a, Floats b) {
+  return each([&](int i) { return std::max(b.v[i], a.v[i]); });
+}
+KERNEL_INLINE Floats root(Floats a) {
+  return each([&](int i) { return std::sqrt(a.v[i]); });
+}
+KERNEL_INLINE Floats one_above(Floats a, Floats b) {
+  return each([&](int i) { return a.v[i] > b.v[i] ? 1.0f : 0.0f; });
+}
 KERNEL_INLINE unsigned bits_above(Floats a, Floats b) {
   unsigned bits = 0;
   for (int i = 0; i < 8; ++i) bits |= static_cast<unsigned>(a.v[i] > b.v[i]) << i;
@@ -177,7 +197,7 @@ KERNEL_INLINE float sum(Floats a) {
 }
 KERNEL_INLINE float largest(Floats a) {
   float top = a.v[0];
-  for (int i = 1; i < 8; ++i) top = a.v[i] > top ? a.v[i] : top;
+  for (int i = 1; i < 8; ++i) top = std::max(top, a.v[i]);
   return top;
 }
 
@@ -206,11 +226,7 @@ KERNEL_INLINE Ints places_from(int first, unsigned mask) { return to_front(count
 
 KERNEL_INLINE void transpose(Floats r[8]) {
   for (int i = 0; i < 8; ++i)
-    for (int j = 0; j < i; ++j) {
-      const float kept = r[i].v[j];
-      r[i].v[j] = r[j].v[i];
-      r[j].v[i] = kept;
-    }
+    for (int j = 0; j < i; ++j) std::swap(r[i].v[j], r[j].v[i]);
 }
 
 KERNEL_INLINE Floats sums(const Floats a[8]) {
@@ -220,5 +236,9 @@ KERNEL_INLINE Floats sums(const Floats a[8]) {
 #endif
 
 KERNEL_INLINE Floats zeros() { return spread(0.0f); }
+
+// Zero times a number is NaN if the number is not finite. Added up from zeros(), that tells whether there was one.
+KERNEL_INLINE Floats poisoned(Floats poison, Floats numbers) { return fused(numbers, zeros(), poison); }
+KERNEL_INLINE bool any_nonfinite(Floats poison) { return sum(poison) != 0.0f; }
 
 }  // namespace sparsefinder::KERNEL_NAMESPACE

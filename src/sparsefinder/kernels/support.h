@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace sparsefinder {
@@ -15,16 +16,19 @@ struct Support {
     int padded() const { return (count + 7) & ~7; }
   };
 
-  std::vector<Row> rows;      // (batch, head, query), in that order
-  std::vector<void*> chunks;  // one for each task of the forward pass, which owns what its rows point to
+  // What the rows of one task of the forward pass point to.
+  struct Chunk {
+    std::unique_ptr<int[]> keys;
+    std::unique_ptr<float[]> weights;
+  };
+
+  std::vector<Row> rows;  // (batch, head, query), in that order
+  std::vector<Chunk> chunks;
 
   Support() = default;
   Support(const Support&) = delete;
   Support& operator=(const Support&) = delete;
-  ~Support();
 
-  // Memory for one task's rows: `total` keys, then as many weights.
-  int* chunk(int64_t task, int64_t total);
   int64_t total() const;
   // Every entry's row, key and weight, each into `total()` numbers: row by row, and the keys of a row in order.
   void write(int64_t* rows_out, int64_t* keys_out, float* weights_out) const;

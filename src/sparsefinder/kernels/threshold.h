@@ -1,7 +1,7 @@
-// The threshold τ of rows of scores, by Newton's method on the norm from the left, which never overshoots (see entmax.py).
+// The threshold τ of rows of scores, by Newton's method on the norm from the left, which never overshoots (entmax.py).
 //
-// With a = α − 1 the kernels work on x = a z, so that a weight is (x − τ)₊^(1/a) and τ lies between max(x) − 1 and max(x).
-// The τ of some of a row's scores never exceeds the τ of all of them: it already rules keys out.
+// With a = α − 1 the kernels work on x = a z, so that a weight is (x − τ)₊^(1/a) and τ lies between max(x) − 1 and
+// max(x). The τ of some of a row's scores never exceeds the τ of all of them: it already rules keys out.
 #pragma once
 
 #include "simd.h"
@@ -9,7 +9,7 @@
 namespace sparsefinder::KERNEL_NAMESPACE {
 
 // 1/a of a head, and the whole number from it upwards. As x − τ ≤ 1, the larger exponent gives smaller weights and so a
-// τ that is too low if anything: a bound that needs no powers of broken numbers.
+// τ that is too low if anything: a bound that needs whole powers only.
 struct Exponent {
   double exact;
   int whole;  // 0 if it is too large to be worth it
@@ -63,12 +63,11 @@ KERNEL_INLINE float improved(const float* values, int count, float bound, int po
     norm = std::pow(sums.at, 1.0f / static_cast<float>(power));
   }
   if (!(sums.at > 1.0f)) return bound;
-  const float next = lowered(bound + (sums.at - sums.at / norm) / sums.below);
-  return next > bound ? next : bound;
+  return std::max(bound, lowered(bound + (sums.at - sums.at / norm) / sums.below));
 }
 
-// The same for up to eight rows at once, for exponent 1 or 2: two steps each. Horizontal sums, roots and quotients, which one
-// row would wait for, are shared.
+// The same for up to eight rows at once, for exponent 1 or 2: two steps each. Horizontal sums, roots and quotients,
+// which one row would wait for, are shared.
 template <int Power>
 void improve_eight(const float* const values[8], const int counts[8], int rows, float bounds[8]) {
   const Floats zero = zeros();
@@ -97,12 +96,12 @@ void improve_eight(const float* const values[8], const int counts[8], int rows, 
 
 constexpr int kTransposed = 256;  // rows with more candidates than this are solved one by one
 
-// τ of up to eight rows at once, for exponent 1 or 2. Values are relative to each row's bound, at which the weights sum to
-// at least one, and padded. Returns a bit for each row that did not settle.
+// τ of up to eight rows at once, for exponent 1 or 2. Values are relative to each row's bound, at which the weights sum
+// to at least one, and padded. Returns a bit for each row that did not settle.
 template <int Power>
 unsigned solve_eight(float* const values[8], const int counts[8], int rows, float* transposed, float tau[8]) {
   int most = 0;
-  for (int r = 0; r < rows; ++r) most = counts[r] > most ? counts[r] : most;
+  for (int r = 0; r < rows; ++r) most = std::max(most, counts[r]);
   const Floats nothing = spread(kNothing);
   for (int j = 0; j < most; j += kLanes) {
     Floats part[8];
@@ -180,7 +179,7 @@ inline double solve_any(const float* values, int count, float bound, double exac
   }
   // Above α = 2 a weight leaves the support with an infinite slope: the bracket is halved instead.
   double high = 0.0;
-  for (int j = 0; j < count; ++j) high = std::fmax(high, static_cast<double>(values[j]) - bound);
+  for (int j = 0; j < count; ++j) high = std::max(high, static_cast<double>(values[j]) - bound);
   for (int step = 0; step < 60; ++step) {
     const double middle = (tau + high) / 2;
     double at = 0.0;

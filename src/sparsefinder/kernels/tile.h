@@ -1,5 +1,5 @@
-// The register tile, where nearly all the time goes: the scores of up to 6 queries with the 16 keys of a panel. While they
-// are still in registers, the running maximum of each row is taken and scores above the row's threshold are marked.
+// The register tile, where nearly all the time goes: the scores of up to 6 queries with the 16 keys of a panel. While
+// they are in registers, the running maximum of each row is taken and scores above the row's threshold are marked.
 #pragma once
 
 #include "panels.h"
@@ -7,17 +7,17 @@
 namespace sparsefinder::KERNEL_NAMESPACE {
 
 constexpr int kTileRows = 6;
-constexpr int kGroupRows = 64;   // at most so many queries share a pass over the keys
-constexpr int kChunk = 1024;      // scores of a row that are kept at a time
+constexpr int kGroupRows = 64;                 // at most so many queries share a pass over the keys
+constexpr int kChunk = 1024;                   // scores of a row that are kept at a time
 constexpr int kScoreStride = kChunk + kPanel;  // not a power of two: rows would evict each other from the cache
 constexpr int kMarks = kChunk / kPanel;
 
 // The queries that pass over some keys together, and what the pass leaves.
 struct Group {
   int size;
-  int rows[kGroupRows];      // which queries they are, counted within the task
-  const float* queries;      // [size][depth], scaled
-  int low[kGroupRows];       // the columns that each may see: low … high - 1
+  int rows[kGroupRows];  // which queries they are, counted within the task
+  const float* queries;  // [size][depth], scaled
+  int low[kGroupRows];   // the columns that each may see: low … high - 1
   int high[kGroupRows];
   float bounds[kGroupRows];  // scores up to here get no weight
   alignas(64) float tops[kGroupRows * kLanes];
@@ -89,14 +89,14 @@ template <int Depth>
 void score_chunk(Group& group, int64_t depth, const float* panels, int first, int last, bool known) {
   int low = group.low[0], high = group.high[0];
   for (int r = 1; r < group.size; ++r) {
-    low = group.low[r] > low ? group.low[r] : low;
-    high = group.high[r] < high ? group.high[r] : high;
+    low = std::max(low, group.low[r]);
+    high = std::min(high, group.high[r]);
   }
   for (int column = first; column < last; column += kPanel) {
     const float* panel = panels + column * (Depth ? Depth : depth);
     const bool masked = column < low || column + kPanel > high;
     for (int row = 0; row < group.size; row += kTileRows) {
-      const int rows = group.size - row < kTileRows ? group.size - row : kTileRows;
+      const int rows = std::min(group.size - row, kTileRows);
       const int place = column - first;
       if (masked)
         tile_rows<Depth, Columns::masked>(rows, group, row, depth, panel, column, place);

@@ -27,7 +27,7 @@ KERNEL_INLINE void sum_columns(int entries, const At& at, const Weight& weight, 
   for (int c = 0; c < Count; ++c) store(out + column + c * kLanes, total[c]);
 }
 
-// out = Σ weight(j) · at(j), all of `width` columns, a multiple of 8. Vectors that are not `Far` are in the cache already.
+// out = Σ weight(j) · at(j), all of `width` columns, a multiple of 8. Vectors that are not `Far` are in the cache.
 template <bool Far = true, class At, class Weight>
 inline void weighted_sum(int entries, const At& at, const Weight& weight, int64_t width, float* out) {
   int64_t column = 0;
