@@ -17,7 +17,7 @@ from sparsefinder import (
     use_entmax,
     use_finders,
 )
-from sparsefinder.finders import BigBird, Distance, Finder, Heads, KMeans, Strided
+from sparsefinder.finders import About, BigBird, Distance, Finder, Heads, KMeans, Strided
 from sparsefinder.finders.base import Keys, Queries
 
 from ..tiny_models import MODELS, SEQUENCE_TO_SEQUENCE, make, padded, run, words
@@ -153,7 +153,7 @@ def test_records_and_finders_print_without_their_tensors() -> None:
     many = {("encoder", layer): Window(3) for layer in range(40)}
     per_head = Heads((Window(3), Window(5), Window(7)), (0, 1, 1, 2))
     finders: dict[tuple[str, int], Finder] = {
-        ("cross", 0): KMeans(torch.randn(4, 6, 8), 2) | Window(3),
+        ("cross", 0): KMeans(6, 2, centroids=torch.randn(4, 6, 8)) | Window(3),
         ("cross", 1): Distance(torch.tensor([1.0, 2.5])),
         ("cross", 2): per_head,
     }

@@ -134,7 +134,7 @@ def test_finders_that_look_ahead_can_be_measured_on_whole_prefixes(trained):
     model, finder = task.load(teacher), TopK(0.5)
     assert not finder.causal_safe
     with predicting(model, finder, kinds=["decoder"]):
-        with pytest.raises(InputError, match="one that can decode"):
+        with pytest.raises(InputError, match="finder of decoder layer 0: .*to decode step by step"):
             task.evaluate(model, teacher, count=4)
         assert task.evaluate(model, teacher, count=4, whole_prefix=True).value >= 0
 

@@ -53,7 +53,8 @@ def _described(finder: Finder) -> str:
     words = [one.about.label]
     for name in parameters_of(type(one)):
         value = getattr(one, name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        # Nothing, no steps, no window: what is switched off is not said.
+        if isinstance(value, int | float) and not isinstance(value, bool) and value:
             words.append(f"{value} clusters" if name == "clusters" else f"{name.replace('_', ' ')} {value:g}")
         elif isinstance(value, Tensor):
             words.append(f"{name.replace('_', ' ')} per head, {float(value.double().mean()):.3g} on average")
