@@ -17,6 +17,7 @@ from sparsefinder import (
     use_entmax,
     use_finders,
 )
+from sparsefinder.core.layout import Grid
 from sparsefinder.finders import About, BigBird, Distance, Finder, Heads, KMeans, Strided
 from sparsefinder.finders.base import Keys, Queries
 
