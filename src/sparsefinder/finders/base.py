@@ -65,7 +65,7 @@ class Finder(ABC):
     @property
     def causal_safe(self) -> bool:
         """Whether the keys of a query never depend on tokens after it, so that decoding step by step is possible."""
-        return True
+        return self.query_wise
 
     @property
     def query_wise(self) -> bool:

@@ -59,10 +59,6 @@ class BlockCentroids(Learned):
         check_centroids(self.clusters, self.centroids)
 
     @property
-    def causal_safe(self) -> bool:
-        return False
-
-    @property
     def query_wise(self) -> bool:
         return False
 

@@ -64,12 +64,8 @@ class BlockTopK(Finder):
             raise InputError("score", repr(self.score), '"distance" or "product"')
 
     @property
-    def causal_safe(self) -> bool:
-        # The mean of a block holds tokens after its first one.
-        return False
-
-    @property
     def query_wise(self) -> bool:
+        # The mean of a block holds tokens after its first one.
         return False
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:

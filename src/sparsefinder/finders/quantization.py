@@ -65,10 +65,6 @@ class Quantization(Learned):
         return self.bins == "ranks" or super().ready
 
     @property
-    def causal_safe(self) -> bool:
-        return self.bins == "quantiles"
-
-    @property
     def query_wise(self) -> bool:
         return self.bins == "quantiles"
 

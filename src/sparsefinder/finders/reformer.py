@@ -49,10 +49,6 @@ class Reformer(Finder):
         whole(1, rounds=self.rounds)
 
     @property
-    def causal_safe(self) -> bool:
-        return not self.shared
-
-    @property
     def query_wise(self) -> bool:
         return not self.shared
 

@@ -55,10 +55,6 @@ class Routing(Learned):
         between(0, 1, decay=self.decay)
 
     @property
-    def causal_safe(self) -> bool:
-        return False
-
-    @property
     def query_wise(self) -> bool:
         return False
 

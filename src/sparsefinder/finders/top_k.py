@@ -50,12 +50,8 @@ class TopK(Finder):
             raise InputError("alpha", self.alpha, "a number above 1: softmax has no threshold")
 
     @property
-    def causal_safe(self) -> bool:
-        # Pairs of all rows compete for the same places.
-        return False
-
-    @property
     def query_wise(self) -> bool:
+        # Pairs of all rows compete for the same places.
         return False
 
     def at(self, place: Place) -> TopK:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.pareto import frontier, frontiers
+from ..sweep.settings import FULL
 from .encoding import column
 from .methods import Series, series_of
 from .points import NO_PARAMETERS, Floats, Head, Ints, MeasuredSetting, RecallPoints, extra_words, own_words
@@ -170,14 +171,14 @@ def score_cloud(
     rows: Sequence[Mapping[str, Any]], score: FullScore, series: Sequence[Series] | None = None
 ) -> Cloud | None:
     """Sparsity and score of every setting that was run inside the model; None if none was."""
-    kinds = Counter(row["kinds"] for row in rows if row["method"] != "full")
+    kinds = Counter(row["kinds"] for row in rows if row["method"] != FULL.method)
     if not kinds:
         return None
     # Replacing attention in other layers gives points that cannot be compared: the kind with most of them is shown.
     chosen = kinds.most_common(1)[0][0]
     found: dict[MeasuredSetting, list[tuple[float, float]]] = {}
     for row in rows:
-        if row["kinds"] == chosen and row["method"] != "full":
+        if row["kinds"] == chosen and row["method"] != FULL.method:
             setting = MeasuredSetting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
             found.setdefault(setting, []).append((row["sparsity"], score.upwards(row["score"])))
     settings = sorted(found)

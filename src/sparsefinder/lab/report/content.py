@@ -10,6 +10,7 @@ from typing import Any
 from ...traces.store import Traces
 from ..folder import RunFolder
 from ..recipe import Recipe
+from ..sweep.settings import FULL
 from .charts import Cloud, FullScore, HeadFrontiers, fixed_window, head_frontiers, recall_cloud, score_cloud
 from .clusters import ClusterTags, cluster_tags
 from .examples import SentenceTokens, read_examples
@@ -43,7 +44,9 @@ class Content:
         """The lines of all charts together, so that a method looks the same in each."""
         settings = () if self.points is None else self.points.settings
         pairs = {(one.method, one.inputs) for one in settings}
-        return series_of(pairs | {(row["method"], row["inputs"]) for row in self.accuracy if row["method"] != "full"})
+        return series_of(
+            pairs | {(row["method"], row["inputs"]) for row in self.accuracy if row["method"] != FULL.method}
+        )
 
     @cached_property
     def recall(self) -> Cloud | None:
@@ -53,7 +56,7 @@ class Content:
     def score(self) -> FullScore | None:
         """The full model's score: on the same data as the points if it is among them."""
         about = read_score(self.folder)
-        full = next((row for row in self.accuracy if row["method"] == "full"), None)
+        full = next((row for row in self.accuracy if row["method"] == FULL.method), None)
         if full is None and not about:
             return None
         better = about.get("better") or ("lower" if full and full["metric"] == "perplexity" else "higher")

@@ -8,7 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..sweep.summary import RECALLS
+from ..sweep.summary import COSTED, RECALLS
 from .charts import SLIDER_STEPS, dash, head_names
 from .clusters import SIDES
 from .content import Content
@@ -129,8 +129,12 @@ def _line(content: Content, line: Line) -> dict[str, Any]:
     reached = [
         None
         if one is None
-        else {"sparsity": one.sparsity, "words": recall.settings[one.place].words(), "cost": one.cost}
-        for one in line.at_recall
+        else {
+            "sparsity": one.sparsity,
+            "words": recall.settings[one.place].words(),
+            "cost": one.cost if wanted == COSTED else None,
+        }
+        for wanted, one in zip(RECALLS, line.at_recall, strict=True)
     ]
     at_score = None
     if line.at_score is not None and scores is not None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..sweep.settings import FULL, SOFTMAX
 from .charts import FullScore
 from .methods import style
 
 __all__ = ["LINES", "RunningTimes", "Spot", "running_times"]
 
 # Full attention is a line across the charts, dashed as matplotlib writes it.
-LINES = {"full": "--", "softmax": ":"}
+LINES = {FULL.method: "--", SOFTMAX.method: ":"}
 
 
 @dataclass(frozen=True)

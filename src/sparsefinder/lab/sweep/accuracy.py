@@ -22,7 +22,7 @@ from ..tasks.base import Task
 from .grids import grid_of
 from .points import ACCURACY, set_aside, write_points
 from .run_finders import RunFinders
-from .settings import Setting, expand_all
+from .settings import FULL, Setting, expand_all
 from .watching import Watched, mean_ratios
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ __all__ = ["AccuracyPoint", "accuracy_points", "sweep_accuracy"]
 
 # Changes when points change for reasons that no recipe shows.
 VERSION = 1
-FULL = Setting.of(Full())
 
 
 @dataclass(frozen=True)

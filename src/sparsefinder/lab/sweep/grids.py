@@ -66,20 +66,20 @@ APPENDIX = _paper(
 # Decoders are less sparse than encoders: of the short prefix that a token sees, a third may get weight.
 DENSER = tuple(expand_all([_method("sketch", r=8, share=0.4), _method("topk", share=(0.2, 0.4))]))
 # A whole curve of a method that has a dial.
-RECALLS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99, 0.995)
+RECALLS = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99, 0.995)
 SMALL = tuple(
     expand_all(
         [
             _method("distance", recall=RECALLS),
             _method("quantization", beta=(2, 4, 12)),
-            _method("kmeans", clusters=(8, 16), recall=RECALLS),
+            _method("kmeans", clusters=(8, 32), recall=RECALLS),
             _method("reformer", buckets=(2, 4, 16)),
             _method("routing", clusters=(2, 4, 8)),
             _method("bigbird", random_blocks=(2, 8), block=1, window=0, globals=0),
             _method("longformer", globals=(2, 8), window=0),
             _method("window"),
             _method("sketch", r=4, recall=RECALLS),
-            _method("probe", clusters=16, recall=RECALLS),
+            _method("probe", clusters=32, recall=RECALLS),
             _method("oracle"),
         ]
     )
@@ -91,7 +91,7 @@ GRIDS = {
     "mt-appendix": SweepGrid(APPENDIX + DENSER, MAIN_WINDOWS),
     "mlm-appendix": SweepGrid(APPENDIX, APPENDIX_WINDOWS),
     # Windows up to such that reach over a short text: so every method has a setting of any recall.
-    "small": SweepGrid(SMALL, (0, 3, 7, 11, 25, 51, 101, 255)),
+    "small": SweepGrid(SMALL, (0, 3, 7, 11, 25, 51, 75, 101, 151, 255)),
 }
 
 

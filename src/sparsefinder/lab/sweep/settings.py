@@ -16,13 +16,13 @@ from functools import cached_property
 from typing import Any
 
 from ...errors import InputError
-from ...finders import Finder, finder, finder_class
+from ...finders import Finder, Full, finder, finder_class
 from ...finders.base import roles
 from ...finders.registry import parameters_of
 from ...fitting import Wanted, map_settings
 from ..recipe import Method
 
-__all__ = ["WANTED", "Setting", "expand", "expand_all"]
+__all__ = ["FULL", "SOFTMAX", "WANTED", "Setting", "expand", "expand_all"]
 
 # In place of a setting of the dial: what it should reach.
 WANTED = ("recall", "sparsity")
@@ -112,6 +112,10 @@ class Setting:
 
 # Maps of single tokens, and means of blocks, are the rule: they go without saying.
 PLAIN = {("block", 1), ("pooling", "mean")}
+
+
+# The whole model, with entmax over all pairs, and the same weights under softmax: what the others are compared with.
+FULL, SOFTMAX = Setting.of(Full()), Setting("softmax", "none")
 
 
 def expand_all(methods: Iterable[Method]) -> list[Setting]:

@@ -13,6 +13,7 @@ from ...core.pareto import frontier, hypervolume, quality, quality_at, sparsity_
 from ...files import whole_file
 from ..folder import RunFolder
 from .points import HEAD, averaged, mean_gold, numbered, read_points
+from .settings import FULL
 
 __all__ = ["print_summary", "summary", "write_summary"]
 
@@ -20,6 +21,8 @@ Row = dict[str, Any]
 RECALLS = (0.8, 0.9, 0.95, 0.99)
 # What finding costs is said of the sparsest setting of this recall.
 COSTED = 0.95
+CAPTION = """≥ 95 %: the highest sparsity at such a recall; cost: what finding multiplies then, as a share of all scores;
+at gold: the best at the sparsity of the gold graphs; volume: of sparsity and recall, or of sparsity and score"""
 
 
 def summary(folder: RunFolder) -> list[Row]:
@@ -106,17 +109,28 @@ def print_summary(folder: RunFolder) -> None:
 
     rows = write_summary(folder)
     scored = any(row["metric"] for row in rows)
-    table = Table(box=SIMPLE, title=f"{folder.path.name}: sparsity against recall" + (" and score" if scored else ""))
+    table = Table(
+        box=SIMPLE,
+        title=f"{folder.path.name}: sparsity against recall" + (" and score" if scored else ""),
+        caption=CAPTION,
+    )
     shown = [name for name in _COLUMNS if scored or ("score" not in name and name != "metric")]
     for name in shown:
         words = name in ("method", "inputs", "metric")
-        header = name.replace("_", " ").replace("hypervolume", "hyper-\nvolume")
-        table.add_column(header, justify="left" if words else "right", no_wrap=words)
+        table.add_column(_heading(name), justify="left" if words else "right", no_wrap=words)
     for row in rows:
         table.add_row(*(_shown(row[name]) for name in shown))
     # Where the output goes to a file there is no width to go by, and 80 places are too few.
     console = Console()
     Console(width=console.width if console.is_terminal else 120).print(table)
+
+
+def _heading(column: str) -> str:
+    """A column of the table in a word or two."""
+    if column.startswith("sparsity_at_"):
+        return f"≥ {column.rpartition('_')[2]} %"
+    words = {"hypervolume": "volume", "recall_at_gold": "recall\nat gold", "cost_at_95": "cost"}
+    return words.get(column, column.replace("_", "\n", 1).replace("_", " ").replace("hypervolume", "volume"))
 
 
 def _shown(value: Any) -> str:
@@ -134,7 +148,7 @@ def _by_method(points: Iterable[Row]) -> list[tuple[tuple[str, str], list[Row]]]
 def _scored(folder: RunFolder) -> tuple[str, float, list[Row]]:
     """Which way a score is better, how sparse the full model's gold graphs are, and points with their share of it."""
     points: list[Row] = read_points(folder, "accuracy").to_pylist()
-    full = next((point for point in points if point["method"] == "full"), None)
+    full = next((point for point in points if point["method"] == FULL.method), None)
     if full is None:
         return "higher", 0.0, []
     better = json.loads((folder / "teacher/score.json").read_text(encoding="utf-8"))["better"]

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ...finders import Finder, Full, GlobalTokens, Window
+from ...finders import Finder, GlobalTokens, Window
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe, Timing
@@ -27,7 +27,7 @@ from ..trace import kinds_of
 from .grids import timed_settings
 from .points import TIMING, set_aside, write_points
 from .run_finders import RunFinders
-from .settings import Setting
+from .settings import FULL, SOFTMAX, Setting
 from .watching import Watched, mean_ratios
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ __all__ = ["sweep_timing"]
 
 # Changes when points change for reasons that no recipe shows.
 VERSION = 1
-FULL, SOFTMAX = Setting.of(Full()), Setting("softmax", "none")
 
 
 @dataclass
