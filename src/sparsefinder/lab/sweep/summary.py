@@ -21,7 +21,7 @@ Row = dict[str, Any]
 RECALLS = (0.8, 0.9, 0.95, 0.99)
 # What finding costs is said of the sparsest setting of this recall.
 COSTED = 0.95
-CAPTION = """≥ 95 %: the highest sparsity at such a recall; cost: what finding multiplies then, as a share of all scores;
+CAPTION = """≥95%: the highest sparsity at such a recall; cost: what finding multiplies then, of all scores;
 at gold: the best at the sparsity of the gold graphs; volume: of sparsity and recall, or of sparsity and score"""
 
 
@@ -108,15 +108,16 @@ def print_summary(folder: RunFolder) -> None:
     from rich.table import Table
 
     rows = write_summary(folder)
-    scored = any(row["metric"] for row in rows)
+    metric = next((row["metric"] for row in rows if row["metric"]), None)
     table = Table(
         box=SIMPLE,
-        title=f"{folder.path.name}: sparsity against recall" + (" and score" if scored else ""),
+        title=f"{folder.path.name}: sparsity against recall" + (f" and {metric}" if metric else ""),
         caption=CAPTION,
     )
-    shown = [name for name in _COLUMNS if scored or ("score" not in name and name != "metric")]
+    # The rest is in summary.csv: a terminal is narrow.
+    shown = [name for name in _COLUMNS if name not in ("points", "metric") and (metric or "score" not in name)]
     for name in shown:
-        words = name in ("method", "inputs", "metric")
+        words = name in ("method", "inputs")
         table.add_column(_heading(name), justify="left" if words else "right", no_wrap=words)
     for row in rows:
         table.add_row(*(_shown(row[name]) for name in shown))
@@ -128,7 +129,7 @@ def print_summary(folder: RunFolder) -> None:
 def _heading(column: str) -> str:
     """A column of the table in a word or two."""
     if column.startswith("sparsity_at_"):
-        return f"≥ {column.rpartition('_')[2]} %"
+        return f"≥{column.rpartition('_')[2]}%"
     words = {"hypervolume": "volume", "recall_at_gold": "recall\nat gold", "cost_at_95": "cost"}
     return words.get(column, column.replace("_", "\n", 1).replace("_", " ").replace("hypervolume", "volume"))
 
