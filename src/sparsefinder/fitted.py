@@ -10,9 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -26,6 +23,7 @@ from torch import Tensor
 from .describing import card, table
 from .errors import InputError
 from .extras import tqdm
+from .files import whole_file, write_text
 from .finders import Finder, Fitting, finder_class
 from .finders.state import restored, state_of
 from .fitting import Choice, Wanted, candidates, choose, fit_finder, learn_maps, map_settings
@@ -149,18 +147,10 @@ class Sparsefinder(Mapping[Site, Finder]):
             {"kind": kind, "layer": layer, "finder": state_of(finder, f"{kind}.{layer}", tensors)}
             for (kind, layer), finder in self.items()
         ]
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        try:
-            (folder / CONFIG).write_text(json.dumps({"format": FORMAT, "about": self.about, "sites": sites}, indent=1))
-            save_file({name: each.detach().cpu().contiguous() for name, each in tensors.items()}, folder / TENSORS)
-            target.mkdir(exist_ok=True)
-            # The settings last: a folder that has them has everything.
-            for name in (TENSORS, CONFIG):
-                os.replace(folder / name, target / name)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        # The settings last: a folder that has them has everything.
+        with whole_file(Path(path) / TENSORS) as file:
+            save_file({name: each.detach().cpu().contiguous() for name, each in tensors.items()}, file)
+        write_text(Path(path) / CONFIG, json.dumps({"format": FORMAT, "about": self.about, "sites": sites}, indent=1))
 
     @classmethod
     def from_pretrained(cls, path: str | Path, **options: Any) -> Sparsefinder:
