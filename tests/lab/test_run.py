@@ -197,3 +197,16 @@ def test_two_processes_in_one_run(tmp_path: Path) -> None:
 def test_an_unknown_stage(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="train, trace, fit, sweep, report"):
         run(load_recipe(_recipe("masked-lm", tmp_path)), tmp_path, "swep")
+
+
+def test_a_typo_in_a_method_is_said_before_anything_is_trained(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.yaml"
+    for part in ("sweep", "accuracy"):
+        file.write_text(yaml.safe_dump({
+            "name": "typo",
+            "task": {"kind": "masked-lm", "data": {"train": "a.txt", "valid": "b.txt"}, "model": TINY_BERT},
+            part: {"methods": [{"method": "sketch", "r": 4, "recal": 0.9}]},
+        }))  # fmt: skip
+        with pytest.raises(InputError, match=r"parameter of sketch: got 'recal' \(did you mean 'recall'\?\)"):
+            run(load_recipe(file), tmp_path / "runs", "train")
+    assert not (tmp_path / "runs").exists()

@@ -90,6 +90,7 @@ def run(
     names = [stage.name for stage in STAGES]
     if until not in names:
         raise InputError("until", repr(until), f"one of {', '.join(names)}")
+    _check_settings(recipe)
     folder = RunFolder(Path(runs) / recipe.name)
     with explaining(folder.path):
         folder.path.mkdir(parents=True, exist_ok=True)
@@ -111,6 +112,13 @@ def run(
                 say(f"{stage.name}: done in {time.monotonic() - started:.0f} s")
             before = key
     return folder
+
+
+def _check_settings(recipe: Recipe) -> None:
+    """Raise now what is wrong with a method or its settings, and not after hours of training."""
+    from .sweep.fit_stage import settings_of
+
+    settings_of(recipe)
 
 
 def _swept(recipe: Recipe) -> tuple[BaseModel | None, ...]:
