@@ -18,7 +18,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
 from multiprocessing import get_context
@@ -31,8 +31,7 @@ from transformers import AutoTokenizer
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.timing import seconds_of
-from sparsefinder import Finder, GlobalTokens, Window, load_model
-from sparsefinder.core.pieces import Buckets
+from sparsefinder import Finder, Window, load_model
 from sparsefinder.finders import (
     BigBird,
     BlockTopK,
@@ -50,6 +49,8 @@ from sparsefinder.finders import (
 )
 from sparsefinder.finders.dials import Needs
 from sparsefinder.hf.recording import record_traces
+from sparsefinder.lab.sweep.masks import masks_of
+from sparsefinder.lab.sweep.tally import GoldPairs, tally
 from sparsefinder.learning.learn import learn, refine
 from sparsefinder.learning.moments import low_rank, principal
 from sparsefinder.learning.projection import Projection
@@ -65,33 +66,6 @@ LAMBDAS = torch.logspace(-2, 2, 161)
 # A level counts as reached if it is missed by no more than this: grids do not hit them exactly.
 SHORT = 0.0025
 Grid = Iterator[tuple[str, Callable[[], Sequence[Finder]]]]
-
-
-@dataclass(frozen=True)
-class Held:
-    """A batch to measure on: its gold pairs as numbers, sorted by head, and the window of each size as a matrix."""
-
-    sample: Sample
-    gold: Tensor
-    windows: list[Tensor]
-
-    @staticmethod
-    def of(sample: Sample) -> Held:
-        first = GlobalTokens(1)(sample.q, sample.k).dense()[0, 0]
-        windows = [Window(size)(sample.q, sample.k).dense()[0, 0] | first for size in WINDOWS]
-        return Held(sample, sample.gold.dense().flatten().nonzero().squeeze(-1), windows)
-
-    def measure(self, found: Tensor) -> tuple[Tensor, Tensor]:
-        """Recall and sparsity of a matrix of pairs, (windows, sequences, heads) each."""
-        batch, heads, n, m = found.shape
-        head, pair = self.gold // (n * m), self.gold % (n * m)
-        total = torch.bincount(head, minlength=batch * heads)
-        hit, recalls, sparsities = found.flatten()[self.gold], [], []
-        for window in self.windows:
-            hits = torch.bincount(head[hit | window.flatten()[pair]], minlength=batch * heads)
-            recalls.append((hits / total).view(batch, heads))
-            sparsities.append(1 - _count(found | window) / (n * m))
-        return torch.stack(recalls), torch.stack(sparsities)
 
 
 def main() -> None:
@@ -133,8 +107,8 @@ def _measured(
     train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]
 ) -> dict[str, tuple[Tensor, Tensor]]:
     traces = Traces.open(train)
-    choose = [Held.of(sample) for sample in traces.samples(*site, 1, start=fitted)]
-    held = [Held.of(sample) for sample in Traces.open(test).samples(*site, 1)]
+    choose = [_gold(sample) for sample in traces.samples(*site, 1, start=fitted)]
+    held = [_gold(sample) for sample in Traces.open(test).samples(*site, 1)]
     samples = traces.samples(*site, 4, stop=fitted, seed=0)
     wanted = ((method, finders) for method, finders in _finders(samples) if re.search(only, method))
     return {method: _chosen(finders(), choose, held) for method, finders in wanted}
@@ -237,7 +211,7 @@ def _reformers(metric: Projection | None) -> list[Finder]:
     return [Reformer(buckets, rounds, shared=False, projection=metric) for buckets, rounds in settings]
 
 
-def _chosen(finders: Sequence[Finder], choose: list[Held], held: list[Held]) -> tuple[Tensor, Tensor]:
+def _chosen(finders: Sequence[Finder], choose: list[GoldPairs], held: list[GoldPairs]) -> tuple[Tensor, Tensor]:
     """Recall and sparsity on held-out sequences for each λ: (2, λ, heads), settings by head and by layer."""
     recall, sparsity = _means(finders, choose)
     heads = torch.arange(recall.shape[1])
@@ -251,47 +225,22 @@ def _chosen(finders: Sequence[Finder], choose: list[Held], held: list[Held]) -> 
     return measured[0][picked, heads], measured[1][picked, heads]
 
 
-def _means(finders: Sequence[Finder], parts: list[Held]) -> tuple[Tensor, Tensor]:
-    """Recall and sparsity, (finders and windows, heads) each."""
-    found = [[part.measure(matrix) for matrix in _matrices(finders, part.sample)] for part in parts]
-    recall, sparsity = (torch.stack([torch.cat([each[side] for each in part]) for part in found]) for side in (0, 1))
-    return recall.mean((0, 2)), sparsity.mean((0, 2))
+def _gold(sample: Sample) -> GoldPairs:
+    return GoldPairs(sample, WINDOWS, (1,))
 
 
-def _matrices(finders: Sequence[Finder], sample: Sample) -> Iterator[Tensor]:
-    """The finders' graphs as matrices. Those that differ in the dial alone share what pairs need of it."""
-    kept: dict[tuple[type[Finder], int], Tensor] = {}
-    for one in finders:
-        dial = one.dial
-        if dial is None or not dial.every_pair or isinstance(one, Window):
-            yield _matrix(one, sample)
-            continue
-        key = type(one), id(getattr(one, "projection", None))
-        if key not in kept:
-            kept.clear()
-            grid = sample.layout.of(sample.q, sample.k)
-            kept[key] = one.needed(*one.compared(sample.q, sample.k), grid, slice(0, grid.n))
-        yield kept[key] <= torch.as_tensor(getattr(one, dial.field)).reshape(-1, 1, 1)
-
-
-def _matrix(finder: Finder, sample: Sample) -> Tensor:
-    """A finder's graph as a matrix: for buckets by a shorter way than through the graph."""
-    graph = finder(sample.q, sample.k, sample.layout)
-    (piece, *others) = graph.pieces
-    if others or not isinstance(piece, Buckets):
-        return graph.dense()
-    count = 1 + max(int(piece.queries.amax()), int(piece.keys.amax()))
-    sides = []
-    for table in (piece.queries, piece.keys):
-        member = torch.zeros(*table.shape[:3], count + 1).scatter_(-1, torch.where(table < 0, count, table), 1.0)
-        sides.append(member[..., :count])
-    return sides[0] @ sides[1].mT > 0
-
-
-def _count(pairs: Tensor) -> Tensor:
-    """How many are true in each head: eight bytes are added up at a time, and no byte overflows below 256 of them."""
-    words = pairs.contiguous().view(torch.long).sum(-1)
-    return words.view(torch.uint8).unflatten(-1, (-1, 8)).sum((-1, -2))
+def _means(finders: Sequence[Finder], parts: list[GoldPairs]) -> tuple[Tensor, Tensor]:
+    """Recall and sparsity, (finders and windows, heads) each: all windows from one pass, as in sweeps."""
+    recalls, sparsities = [], []
+    for gold in parts:
+        counted = [tally(masks, gold) for masks in masks_of(finders, gold.sample)]
+        hits, predicted = (
+            torch.cat([torch.from_numpy(getattr(each, name)).flatten(0, 2) for each in counted])
+            for name in ("hits", "predicted")
+        )
+        recalls.append(hits / torch.from_numpy(counted[0].gold))
+        sparsities.append(1 - predicted / torch.from_numpy(counted[0].visible))
+    return torch.cat(recalls, 1).mean(1), torch.cat(sparsities, 1).mean(1)
 
 
 def _print(results: dict[str, list[tuple[Tensor, Tensor]]]) -> None:
