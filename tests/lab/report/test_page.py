@@ -127,7 +127,8 @@ def test_a_chosen_head_changes_the_map_and_a_sentence_the_tokens(running: Browse
     with opened(running, index(run)) as page:
         page.wait_for_selector('#map-weights[data-shown="0/encoder/0/0/0"]')
         seen = {picture(page)}
-        page.locator("#maps .grid button").nth(5).click()
+        # By key: charts that are drawn as they are scrolled to may move a button from under the mouse.
+        page.locator("#maps .grid button").nth(5).press("Enter")
         page.wait_for_selector('#map-weights[data-shown="0/encoder/1/1/0"]')
         seen.add(picture(page))
         page.get_by_label("Sentence").select_option("1")
@@ -140,7 +141,7 @@ def test_a_chosen_head_changes_the_map_and_a_sentence_the_tokens(running: Browse
         seen.add(picture(page))
         assert len(seen) == 5
         # A head chosen above is the head shown here.
-        page.locator("#heatmap .grid button").nth(2).click()
+        page.locator("#heatmap .grid button").nth(2).press("Enter")
         page.wait_for_selector('#map-weights[data-shown="1/encoder/0/2/2"]')
 
 
