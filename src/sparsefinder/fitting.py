@@ -94,19 +94,18 @@ def candidates(method: str, settings: Mapping[str, Any], wanted: Wanted | None) 
         lists = {**{name: list(values) for name, values in about.grid.items()}, **lists}
         if about.dials and not any(dial.field in settings for dial in about.dials):
             lists |= {name: [value] for name, value in about.dials[0].start.items()}
-    found = 0
+    found, wrong = False, None
     for values in itertools.product(*lists.values()):
         try:
             one = finder(method, **dict(zip(lists, values, strict=True)))
-        except InputError:
+        except InputError as error:
             # Of a grid, what cannot be is left out: more of the nearest clusters than there are.
-            if len(list(itertools.islice(itertools.product(*lists.values()), 2))) == 1:
-                raise
+            wrong = wrong or error
             continue
-        found += 1
+        found = True
         yield one
     if not found:
-        raise InputError(f"settings of {method}", dict(settings), "at least one combination that is possible")
+        raise wrong or InputError(f"settings of {method}", dict(settings), "no empty list")
 
 
 def choose(

@@ -87,7 +87,7 @@ class Finder(ABC):
 
         Queries and keys come as in `find`, all of them. What is said of pairs that may not be seen does not matter.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no dial")
+        raise InputError("finder", self.about.name, "a method with a dial")
 
     def turned(self, setting: int | float | Tensor) -> Finder:
         """The same with another setting of its dial: one, or one per head."""

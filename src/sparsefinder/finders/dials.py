@@ -22,6 +22,8 @@ from .base import Finder
 
 __all__ = ["Needs"]
 
+_Picked = tuple[Int[Tensor, " pairs"], Float[Tensor, " pairs"]]
+
 # Pairs per sequence that stand for all that may be seen.
 DRAWN = 4096
 # So much more than a pair needs is its setting: products are rounded differently where others are computed with them.
@@ -134,15 +136,15 @@ def _pass(
     pairs = sample.gold.pairs()
     gold = pairs.rows * max(grid.m, 1) + pairs.keys
     drawn = _draw(grid, generator)
-    found: tuple[list[Tensor], list[Tensor]] = ([], [])
+    found: tuple[list[_Picked], list[_Picked]] = ([], [])
     for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):
         needed = finder.needed(q, k, grid, queries)
         if covered is not None:
             needed = torch.where(covered.mask(queries), -math.inf, needed)
         for numbers, kept in zip((gold, drawn), found, strict=True):
             here = _within(numbers, queries, grid)
-            kept.append(torch.stack([here // max(grid.n * grid.m, 1), *_picked(needed, here, queries, grid)]))
-    return tuple(_by_head(torch.cat(parts, 1), grid) for parts in found)  # type: ignore[return-value]
+            kept.append(_picked(needed, here, queries, grid))
+    return _by_head(found[0], grid), _by_head(found[1], grid)
 
 
 def _draw(grid: Grid, generator: torch.Generator) -> Int[Tensor, " pairs"]:
@@ -170,16 +172,16 @@ def _within(numbers: Int[Tensor, " pairs"], queries: slice, grid: Grid) -> Int[T
     return numbers[(i >= queries.start) & (i < queries.stop)]
 
 
-def _picked(needed: Tensor, numbers: Int[Tensor, " some"], queries: slice, grid: Grid) -> tuple[Tensor]:
-    """What pairs need, out of the table of some queries."""
+def _picked(needed: Tensor, numbers: Int[Tensor, " some"], queries: slice, grid: Grid) -> _Picked:
+    """The heads of pairs, numbered through all sequences, and what they need, out of the table of some queries."""
     head, i, j = numbers // (grid.n * grid.m), numbers // grid.m % grid.n, numbers % grid.m
     flat = needed.expand(*grid.shape[:2], -1, -1).flatten(0, 1)
-    return (flat[head, i - queries.start, j],)
+    return head, flat[head, i - queries.start, j]
 
 
-def _by_head(found: Float[Tensor, "2 pairs"], grid: Grid) -> list[tuple[Tensor, Tensor]]:
+def _by_head(found: list[_Picked], grid: Grid) -> list[tuple[Tensor, Tensor]]:
     """What pairs need and their weights, per head: all pairs of a sequence together weigh 1."""
-    head, needed = found[0].long(), found[1]
+    head, needed = (torch.cat(each) for each in zip(*found, strict=True))
     weights = 1 / torch.bincount(head, minlength=grid.batch * grid.heads).double()[head]
     number = head % grid.heads
     return [(needed[number == each].cpu(), weights[number == each].cpu()) for each in range(grid.heads)]

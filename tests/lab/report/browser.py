@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +17,12 @@ HOW = "no browser to test the page in: `make browser` installs chromium, `playwr
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A running browser; where there is none, the test is skipped and says how to get one."""
+    """A running browser; where there is none, the test says how to get one: skipped, or failed in CI."""
     with sync_playwright() as playwright:
         own = playwright.chromium.executable_path
         found = next(filter(None, map(shutil.which, NAMES)), None) or (own if Path(own).exists() else None)
         if found is None:
-            pytest.skip(HOW)
+            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(HOW)
         running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         try:
             yield running

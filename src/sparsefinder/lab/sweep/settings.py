@@ -73,6 +73,10 @@ class Setting:
         start = dials[0].start if self.wanted is not None else {}
         return finder(self.method, **start, **values)
 
+    def check(self) -> None:
+        """Raise now what would be raised in the middle of a run: whatever its finder does not take."""
+        _ = self.finder
+
     @property
     def fitted(self) -> Setting | None:
         """What has to be fitted for it, which settings that differ only in their use share; None if nothing has to."""
@@ -136,8 +140,7 @@ def expand(method: Method) -> list[Setting]:
     for inputs in _inputs(method):
         for values in itertools.product(*lists.values()):
             setting = Setting(method.method, inputs, tuple(zip(lists, values, strict=True)))
-            # Whatever is wrong is raised here, and not in the middle of a run.
-            assert setting.finder is not None
+            setting.check()
             found.append(setting)
     return found
 
