@@ -241,3 +241,10 @@ def test_what_cannot_be_is_refused(traces: Traces, tmp_path: Path) -> None:
         Sparsefinder({("encoder", 0): Own()}).save_pretrained(tmp_path / "finders")
     with pytest.raises(InputError, match="save_pretrained"):
         Sparsefinder.from_pretrained(tmp_path)
+
+
+def test_methods_that_draw_take_the_seed(traces: Traces) -> None:
+    def drawn(**more: Any) -> Any:
+        return Sparsefinder.fit(traces, "bigbird", random_blocks=2, progress=False, **more)["encoder", 0]
+
+    assert drawn(how=Fitting(seed=1)) == drawn(how=Fitting(seed=1)) == drawn(seed=1) != drawn(how=Fitting(seed=2))

@@ -26,7 +26,7 @@ from .extras import tqdm
 from .files import whole_file, write_text
 from .finders import Finder, Fitting, finder_class
 from .finders.state import restored, state_of
-from .fitting import Choice, Wanted, candidates, choose, fit_finder, learn_maps, map_settings
+from .fitting import Choice, Wanted, candidates, choose, fit_finder, learn_maps, map_settings, seeded
 from .hub import folder_of, push
 from .learning.projection import Projection
 from .traces.store import Samples, Site, Traces
@@ -129,7 +129,8 @@ class Sparsefinder(Mapping[Site, Finder]):
                 if key not in learned:
                     given = projections[site] if projections is not None and inputs == "projected" else None
                     learned[key] = given or _learned(inputs, one, samples, how, site, progress)
-                fitted.append(fit_finder(one, samples, how, learned[key]).at(traces.place(*site)))
+                own = one if "seed" in settings else seeded(one, how.seed)
+                fitted.append(fit_finder(own, samples, how, learned[key]).at(traces.place(*site)))
             found = Choice(fitted[0])
             if wanted is not None:
                 turn = not any(dial.field in settings for dial in about.dials)

@@ -20,7 +20,7 @@ from .learning.moments import principal
 from .learning.projection import Projection
 from .learning.sample import Sample
 
-__all__ = ["Choice", "Wanted", "candidates", "choose", "fit_finder", "learn_maps", "map_settings"]
+__all__ = ["Choice", "Wanted", "candidates", "choose", "fit_finder", "learn_maps", "map_settings", "seeded"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,12 @@ def learn_maps(
         samples, how.r, shared=how.shared, margin=how.margin, rate=how.rate, summed=how.summed, epochs=how.epochs,
         seed=how.seed, progress=progress, **map_settings(one),
     )  # fmt: skip
+
+
+def seeded(one: Finder, seed: int) -> Finder:
+    """A finder that draws, with the seed of the run; others as they are."""
+    draws = ("seed", "run") in roles(type(one))
+    return replace(one, seed=seed) if draws else one  # type: ignore[call-arg]
 
 
 def fit_finder(

@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import InputError
 from ...finders import Finder
 from ...fitted import Sparsefinder
+from ...fitting import seeded
 from ...learning.projection import Projection
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
@@ -42,13 +43,11 @@ class RunFinders:
         one = setting.finder if setting.fitted is None else self._saved(setting.fitted.name, setting, site)
         names = {each.name for each in fields(one)}
         changed: dict[str, Any] = {name: value for name, value in setting.parameters if name in names - set(WANTED)}
-        if "seed" in names:
-            changed["seed"] = self.seed
         # The same maps for all settings of a layer: what they give can then be shared.
         projection = self.projection(setting, site)
         if projection is not None:
             changed["projection"] = projection
-        return replace(one, **changed).at(self.traces.place(*site))
+        return seeded(replace(one, **changed), self.seed).at(self.traces.place(*site))
 
     def projection(self, setting: Setting, site: Site) -> Projection | None:
         """The maps of a layer that a setting compares in; None if it has none or makes its own."""
