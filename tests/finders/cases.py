@@ -45,6 +45,8 @@ def _random(*shape: int, seed: int = 0) -> Tensor:
 SHARED = Projection(shared := _random(HEADS, D, R, seed=1), shared)
 APART = Projection(_random(HEADS, D, R, seed=2), _random(HEADS, D, R, seed=3))
 RAW_CENTROIDS, CENTROIDS = _random(HEADS, 4, D, seed=4), 2 * _random(HEADS, 4, R, seed=5)
+# Where keys are worth rounding to whole numbers.
+CODED = Projection(APART.queries / 20, APART.keys * 20)
 PER_HEAD = torch.tensor([1, 2, 3])
 EDGES = [_random(HEADS, R, 3, seed=seed).sort().values for seed in (6, 7)]
 
@@ -158,10 +160,15 @@ CASES = [
     Case("kmeans raw", KMeans(4, centroids=RAW_CENTROIDS), lambda head: oracles.k_means(head, raw, 1)),
     Case("probe", Probe(4, 2, APART, CENTROIDS), _in(APART, lambda head: oracles.probe(head, near, 2))),
     Case(
-        "sketch share", Sketch(R, share=0.3, projection=APART), _in(APART, lambda head: oracles.sketch(head, 0.3, None))
+        "sketch share", Sketch(R, share=0.3, projection=CODED), _in(CODED, lambda head: oracles.sketch(head, 0.3, None))
     ),
     Case(
-        "sketch slack", Sketch(R, slack=1.5, projection=APART), _in(APART, lambda head: oracles.sketch(head, None, 1.5))
+        "sketch slack", Sketch(R, slack=1.5, projection=CODED), _in(CODED, lambda head: oracles.sketch(head, None, 1.5))
+    ),
+    Case(
+        "sketch of other ranks",
+        Sketch(R, slack=1.5, projection=CODED, ranks=torch.tensor([0, 2, 3])),
+        _in(CODED, lambda head: oracles.sketch(head.cut((0, 2, 3)[head.number]), None, 1.5)),
     ),
     *(
         Case(f"{name} by head", finder, lambda head, oracle=oracle: oracle(head, (1, 2, 3)[head.number]))
@@ -190,13 +197,13 @@ CASES = [
             ),
             (
                 "sketch share",
-                Sketch(R, share=PER_HEAD / 10, projection=APART),
-                lambda head, share: _in(APART, lambda mapped: oracles.sketch(mapped, share / 10, None))(head),
+                Sketch(R, share=PER_HEAD / 10, projection=CODED),
+                lambda head, share: _in(CODED, lambda mapped: oracles.sketch(mapped, share / 10, None))(head),
             ),
             (
                 "sketch slack",
-                Sketch(R, slack=PER_HEAD / 2, projection=APART),
-                lambda head, slack: _in(APART, lambda mapped: oracles.sketch(mapped, None, slack / 2))(head),
+                Sketch(R, slack=PER_HEAD / 2, projection=CODED),
+                lambda head, slack: _in(CODED, lambda mapped: oracles.sketch(mapped, None, slack / 2))(head),
             ),
             ("topk", TopK(PER_HEAD / 10), lambda head, share: oracles.top_k(head, share / 10)),
         )

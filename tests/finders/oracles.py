@@ -29,6 +29,11 @@ class Head:
         q, k = ([_times(x, matrix) for x in side] for side, matrix in zip((self.q, self.k), maps, strict=True))
         return Head(q, k, self.causal, self.offset, self.number)
 
+    def cut(self, rank: int) -> Head:
+        """The head with the first numbers of its vectors only."""
+        q, k = ([x[:rank] + [0.0] for x in side] for side in (self.q, self.k))
+        return Head(q, k, self.causal, self.offset, self.number)
+
 
 def dot(x: Vector, y: Vector) -> float:
     return sum(a * b for a, b in zip(x, y, strict=True))
@@ -215,15 +220,31 @@ def probe(head: Head, centroids: list[list[Vector]], probes: int) -> Predicate:
     return has
 
 
+def _codes(x: Vector, query: bool) -> tuple[list[int], float]:
+    """Whole numbers of 8 bits, and what the vector was multiplied by to get them."""
+    if query:
+        unit = min(63 / (max(map(abs, x)) or 1e-30), 175 / (math.sqrt(dot(x, x)) or 1e-30))
+        return [round(unit * number) for number in x], unit
+    codes = [max(-127, min(127, round(number))) for number in x]
+    length = math.sqrt(sum(code * code for code in codes))
+    return ([math.trunc(code * 181 / length) for code in codes] if length > 181 else codes), 1.0
+
+
 def sketch(head: Head, share: float | None, slack: float | None) -> Predicate:
     def has(i: int, j: int) -> bool:
-        scores = {place: dot(head.q[i], k) for place, k in enumerate(head.k) if head.sees(i, place)}
+        query, unit = _codes(head.q[i], True)
+        scores = {
+            place: sum(a * b for a, b in zip(query, _codes(k, False)[0], strict=True))
+            for place, k in enumerate(head.k)
+            if head.sees(i, place)
+        }
         if j not in scores:
             return False
         if slack is not None:
-            return scores[j] >= max(scores.values()) - slack
+            return scores[j] >= max(scores.values()) - math.floor(unit * slack)
         assert share is not None
-        return j in sorted(scores, key=lambda place: -scores[place])[: math.ceil(len(scores) * share - 1e-6)]
+        wanted = math.ceil(len(scores) * share - 1e-6)
+        return wanted > 0 and scores[j] >= sorted(scores.values())[-wanted]
 
     return has
 

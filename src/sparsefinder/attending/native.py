@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from .. import compiled
 from ..compiled import capsule
 from ..core.graph import Graph
-from ..core.pieces import Band, Blocks, Buckets, Columns, Pairs, Piece, Rows
+from ..core.pieces import Band, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule
 from ..errors import InputError
 from .call import Call
 
@@ -181,11 +181,22 @@ class _Attention(torch.autograd.Function):
 
 def _pieces(graph: Graph) -> list[Any]:
     """The graph's pieces in the kernels' terms. A graph with a piece that they do not know is listed pair by pair."""
-    known = (Band, Columns, Rows, Buckets, Pairs, Blocks)
     pieces: tuple[Piece, ...] = graph.pieces
-    if not all(isinstance(piece, known) for piece in pieces):
+    if not all(_knows(piece, graph) for piece in pieces):
         pieces = (graph.pairs(),)
-    return [_piece(piece) for piece in pieces]
+    # Rules last: what other pieces have already is told from these more cheaply than by comparing again.
+    return [_piece(piece) for piece in sorted(pieces, key=lambda piece: isinstance(piece, EveryPair))]
+
+
+def _knows(piece: Piece, graph: Graph) -> bool:
+    match piece:
+        case Rule():
+            # The kernels look for the best of a row among what it sees here.
+            single = piece.among is None or piece.among.keys.shape[-1] == 1
+            return single and piece.queries.shape[-1] <= _native.MOST_CODES and piece.grid.same_as(graph.grid)
+        case Near():
+            return piece.queries.dtype == torch.float32
+    return isinstance(piece, Band | Columns | Rows | Buckets | Pairs | Blocks)
 
 
 # Pieces do not change, so that they are turned into the kernels' terms once.
@@ -213,6 +224,12 @@ def _turned(piece: Piece) -> Any:
         case Blocks():
             offsets, blocks = _whole(piece.offsets), _whole(piece.blocks)
             return _native.blocks(offsets, blocks, piece.batch, piece.heads, piece.query_size, piece.key_size)
+        case Rule():
+            tables = (piece.queries.contiguous(), piece.keys.contiguous(), piece.limits.contiguous())
+            buckets = None if piece.among is None else tuple(map(_whole, (piece.among.queries, piece.among.keys)))
+            return _native.rule(*tables, _whole(piece.ranks), piece.relative, *(buckets or (None, None)))
+        case Near():
+            return _native.near(piece.queries.contiguous(), piece.keys.contiguous(), piece.radii.contiguous())
     raise TypeError(f"not a piece that the kernels know: {type(piece).__name__}")
 
 

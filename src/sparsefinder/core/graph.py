@@ -15,7 +15,7 @@ from ..errors import InputError
 from . import listing, ratios
 from .flex import block_mask
 from .layout import Grid, Layout
-from .pieces import Band, Blocks, Buckets, Columns, Index, Pairs, Piece, Rows, Truth, words
+from .pieces import Band, Blocks, Buckets, Columns, EveryPair, Index, Pairs, Piece, Rows, Truth, words
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -168,6 +168,9 @@ class Graph:
     def degrees(self) -> Int[Tensor, "batch heads n"]:
         """How many keys each query has, every pair counted once."""
         grid = self.grid
+        if self._compares_all:
+            parts = [self.mask(queries).sum(-1) for queries in self._chunks()]
+            return torch.cat(parts, -1) if parts else torch.zeros(grid.shape[:3], dtype=torch.long, device=grid.device)
         degrees = torch.zeros(grid.batch * grid.heads * grid.n, dtype=torch.long, device=grid.device)
         for rows, keys in self.lists():
             degrees[rows] = (keys >= 0).sum(-1)
@@ -190,7 +193,10 @@ class Graph:
         if len(self.pieces) == 1 and isinstance(self.pieces[0], Pairs) and self._shows(self.pieces[0]):
             return self.pieces[0]
         grid = self.grid
-        entries = [(rows[:, None] * grid.m + keys)[keys >= 0] for rows, keys in self.lists()]
+        if self._compares_all:
+            entries = [self._numbers(queries) for queries in self._chunks()]
+        else:
+            entries = [(rows[:, None] * grid.m + keys)[keys >= 0] for rows, keys in self.lists()]
         none = torch.zeros(0, dtype=torch.long, device=grid.device)
         return Pairs.of_numbers(torch.cat([none, *entries]).sort().values, grid)
 
@@ -211,6 +217,19 @@ class Graph:
         """Restrict the graph further, to what a layout lets be seen."""
         grid = Grid(*self.grid.shape, layout, self.grid.device)
         return self if self.grid.same_as(grid) else self & Graph.full(grid)
+
+    @property
+    def _compares_all(self) -> bool:
+        """Whether a piece looks at every pair anyway, so that matrices are made sooner than lists."""
+        return any(isinstance(piece, EveryPair) for piece in self.pieces)
+
+    def _chunks(self) -> Iterator[slice]:
+        return chunks(self.grid.n, self.grid.batch * self.grid.heads * self.grid.m)
+
+    def _numbers(self, queries: slice) -> Int[Tensor, " pairs"]:
+        """The pairs of some queries by their numbers."""
+        head, query, key = self.mask(queries).flatten(0, 1).nonzero().unbind(-1)
+        return (head * self.grid.n + queries.start + query) * self.grid.m + key
 
     def _shows(self, pairs: Pairs) -> bool:
         """Whether pairs stand for every head on its own, and all of them may be seen."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Int
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..core.graph import Graph
 from ..core.layout import Grid
-from ..core.pieces import Buckets, Index, Piece, Truth
+from ..core.pieces import Buckets, Index, Near, Piece, Rule, Truth
 from ..errors import InputError
 from .about import About, Place
 from .base import Finder, Keys, Queries, of_heads
@@ -72,15 +72,23 @@ class Heads(Finder):
 
 
 def _spread(piece: Piece, heads: Int[Tensor, " some"], grid: Grid, total: int) -> Piece:
-    """A piece of some heads as one of all."""
-    if isinstance(piece, Buckets):
-        # As buckets again, which kernels know: other heads are in none.
-        tables = []
-        for table in (piece.queries, piece.keys):
-            wide = table.new_full((table.shape[0], total, *table.shape[2:]), -1)
-            wide[:, heads] = table
-            tables.append(wide)
-        return Buckets(*tables)
+    """A piece of some heads as one of all: of the same kind if kernels know it so."""
+
+    def wide(table: Tensor, others: int, axis: int = 1) -> Tensor:
+        shape = (*table.shape[:axis], total, *table.shape[axis + 1 :])
+        return table.new_full(shape, others).index_copy_(axis, heads, table)
+
+    match piece:
+        case Buckets():
+            # Other heads are in none.
+            return Buckets(wide(piece.queries, -1), wide(piece.keys, -1))
+        case Rule(among=None, relative=True):
+            # Nothing reaches more than the best.
+            codes = wide(piece.queries, 0), wide(piece.keys, 0)
+            return Rule(*codes, wide(piece.limits, -1), replace(grid, heads=total), wide(piece.ranks, 0, 0))
+        case Near():
+            # No distance is negative.
+            return Near(wide(piece.queries, 0), wide(piece.keys, 0), wide(piece.radii, -1, 0))
     places = torch.full((total,), -1, device=heads.device)
     places[heads] = torch.arange(len(heads), device=heads.device)
     return _OfHeads(piece, places, grid)

@@ -17,5 +17,8 @@ constexpr int64_t kFewQueries = 8;
 constexpr int kMostNearest = 16;
 // Centroids that share what is read of the tokens: they come in multiples of it.
 constexpr int kCentroidsTogether = 4;
+// Codes: whole numbers of keys and of queries at the most, and how long keys and, before rounding, queries are at the
+// most. As 181 · (175 + √128 / 2) < 2^15, products of up to 128 of them stay within 16 bits.
+constexpr int kMostKeyCode = 127, kMostQueryCode = 63, kLongestKey = 181, kLongestQuery = 175, kMostCodes = 128;
 
 }  // namespace sparsefinder

@@ -27,6 +27,26 @@ struct Bins {
   int threads;
 };
 
+// Tokens mapped to a few dimensions, by a map per head. Heads may share tokens in groups.
+struct Mapping {
+  Vectors tokens;     // [batch, token_heads, length, depth]
+  const float* maps;  // [heads, depth, width], `width` a multiple of kLanes
+  int64_t batch, heads, token_heads, length, depth, width, rank;
+  float* out;  // [batch, heads, length, rank]
+  int threads;
+};
+
+// Points rounded to codes of 8 bits, such that a product of two codes stays within 16: keys as they are, queries scaled
+// as far as that allows.
+struct Rounding {
+  const float* points;  // [count, rank]
+  int64_t count, rank, width;
+  int8_t* codes;  // [count, width]; past the rank they are zero
+  float* units;   // [count]: what queries were multiplied by; null for keys
+  bool nonfinite;
+  int threads;
+};
+
 struct Kernels {
   void (*forward)(const Problem&, Support*, Report&);
   // Adds up dα in blocks of queries; `alpha` is [batch, heads, blocks] or null.
@@ -34,6 +54,8 @@ struct Kernels {
   int64_t (*backward_blocks)(int64_t n);
   void (*nearest)(const Nearest&);
   void (*bins)(const Bins&);
+  void (*map_tokens)(const Mapping&);
+  void (*round_points)(Rounding&);
 };
 
 const Kernels& scalar_kernels();

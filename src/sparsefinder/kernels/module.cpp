@@ -29,7 +29,7 @@ Vectors vectors(const Input& array) { return {array.data(), array.stride(0), arr
 // A piece, and the arrays that it points into.
 struct HeldPiece {
   Piece piece;
-  nb::ndarray<> first, second;
+  nb::ndarray<> first, second, third, fourth, fifth, sixth;
 };
 
 bool has_avx2() {
@@ -81,6 +81,11 @@ void define_constants(nb::module_& module) {
   module.attr("FEW_QUERIES") = kFewQueries;
   module.attr("MOST_NEAREST") = kMostNearest;
   module.attr("CENTROIDS_TOGETHER") = kCentroidsTogether;
+  module.attr("MOST_KEY_CODE") = kMostKeyCode;
+  module.attr("MOST_QUERY_CODE") = kMostQueryCode;
+  module.attr("LONGEST_KEY") = kLongestKey;
+  module.attr("LONGEST_QUERY") = kLongestQuery;
+  module.attr("MOST_CODES") = kMostCodes;
 }
 
 void define_support(nb::module_& module) {
@@ -137,9 +142,7 @@ void define_pieces(nb::module_& module) {
     return held;
   });
   using Slots = nb::ndarray<const int64_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
-  module.def("buckets", [](Slots queries, Slots keys) {
-    HeldPiece held{};
-    held.piece.kind = Kind::buckets;
+  const auto put_buckets = [](HeldPiece& held, const Slots& queries, const Slots& keys) {
     held.piece.query_buckets = queries.data();
     held.piece.batch = static_cast<int64_t>(queries.shape(0));
     held.piece.heads = static_cast<int64_t>(queries.shape(1));
@@ -150,8 +153,55 @@ void define_pieces(nb::module_& module) {
     held.piece.key_slots = static_cast<int64_t>(keys.shape(3));
     held.first = nb::ndarray<>(queries);
     held.second = nb::ndarray<>(keys);
+  };
+  module.def("buckets", [put_buckets](Slots queries, Slots keys) {
+    HeldPiece held{};
+    held.piece.kind = Kind::buckets;
+    put_buckets(held, queries, keys);
     return held;
   });
+  using Codes = nb::ndarray<const int8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+  using Limits = nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+  using Points = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+  module.def(
+      "rule",
+      [put_buckets](Codes queries, Codes keys, Limits limits, Numbers ranks, bool relative,
+                    std::optional<Slots> query_buckets, std::optional<Slots> key_buckets) {
+        HeldPiece held{};
+        held.piece.kind = Kind::rule;
+        if (query_buckets && key_buckets) put_buckets(held, *query_buckets, *key_buckets);
+        held.piece.query_codes = queries.data();
+        held.piece.key_codes = keys.data();
+        held.piece.limits = limits.data();
+        held.piece.ranks = ranks.data();
+        held.piece.relative = relative;
+        held.piece.code_heads = static_cast<int64_t>(queries.shape(1));
+        held.piece.rank = static_cast<int64_t>(queries.shape(3));
+        held.third = nb::ndarray<>(queries);
+        held.fourth = nb::ndarray<>(keys);
+        held.fifth = nb::ndarray<>(limits);
+        held.sixth = nb::ndarray<>(ranks);
+        return held;
+      },
+      "Pairs whose product of codes reaches the row's limit. Tables are for all sequences and heads.",
+      nb::arg("queries"), nb::arg("keys"), nb::arg("limits"), nb::arg("ranks"), nb::arg("relative"),
+      nb::arg("query_buckets").none(), nb::arg("key_buckets").none());
+  module.def(
+      "near",
+      [](Points queries, Points keys, nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu> radii) {
+        HeldPiece held{};
+        held.piece.kind = Kind::near;
+        held.piece.query_points = queries.data();
+        held.piece.key_points = keys.data();
+        held.piece.radii = radii.data();
+        held.piece.code_heads = static_cast<int64_t>(queries.shape(1));
+        held.piece.rank = static_cast<int64_t>(queries.shape(3));
+        held.first = nb::ndarray<>(queries);
+        held.second = nb::ndarray<>(keys);
+        held.third = nb::ndarray<>(radii);
+        return held;
+      },
+      "Pairs whose squared distance is up to the head's. Tables are for all sequences and heads.");
 }
 
 void define_attention(nb::module_& module) {
@@ -249,6 +299,51 @@ void define_assigning(nb::module_& module) {
       nb::arg("bins"), nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
 }
 
+void define_sketching(nb::module_& module) {
+  using Table = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+  module.def(
+      "map_tokens",
+      [](Input tokens, nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> maps, Table out,
+         int threads, bool plain) {
+        Mapping work{};
+        work.tokens = vectors(tokens);
+        work.maps = maps.data();
+        work.batch = static_cast<int64_t>(tokens.shape(0));
+        work.token_heads = static_cast<int64_t>(tokens.shape(1));
+        work.length = static_cast<int64_t>(tokens.shape(2));
+        work.depth = static_cast<int64_t>(tokens.shape(3));
+        work.heads = static_cast<int64_t>(maps.shape(0));
+        work.width = static_cast<int64_t>(maps.shape(2));
+        work.rank = static_cast<int64_t>(out.shape(3));
+        work.out = out.data();
+        work.threads = threads;
+        nb::gil_scoped_release others_may_run;
+        kernels(plain).map_tokens(work);
+      },
+      "Write every token times its head's map into `out`. Sizes of tokens need not be multiples of anything.");
+  module.def(
+      "round_points",
+      [](nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu> points,
+         nb::ndarray<int8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> codes,
+         std::optional<nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>> units, int threads, bool plain) {
+        Rounding work{};
+        work.points = points.data();
+        work.count = static_cast<int64_t>(points.shape(0));
+        work.rank = static_cast<int64_t>(points.shape(1));
+        work.width = static_cast<int64_t>(codes.shape(1));
+        work.codes = codes.data();
+        work.units = units ? units->data() : nullptr;
+        work.threads = threads;
+        {
+          nb::gil_scoped_release others_may_run;
+          kernels(plain).round_points(work);
+        }
+        return work.nonfinite;
+      },
+      "Write the codes of points, and what queries were multiplied by. Returns whether a number was not finite.",
+      nb::arg("points"), nb::arg("codes"), nb::arg("units").none(), nb::arg("threads"), nb::arg("plain"));
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -257,6 +352,7 @@ NB_MODULE(_native, module) {
   define_pieces(module);
   define_attention(module);
   define_assigning(module);
+  define_sketching(module);
   module.def("has_avx2", &has_avx2, "Whether the kernels for AVX2 are there and this processor can run them.");
 }
 

@@ -1,5 +1,5 @@
 // The keys of a call in panels, packed once and read by all threads: by position, by list for the pieces that have
-// lists, and rounded to 8 bits for the screen.
+// lists, rounded to 8 bits for the screen, and the codes and points that rules compare.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,21 @@ constexpr int64_t kPanelsOfTask = 16;  // packed by one thread at a time
 
 inline bool by_panels(const Piece& piece) {
   return piece.kind != Kind::blocks || (piece.query_size >= kLeastBlock && piece.key_size >= kLeastBlock);
+}
+
+// Whether some queries of a piece pass over keys by their positions.
+inline bool by_positions(const Problem& problem, const Piece& piece) {
+  switch (piece.kind) {
+    case Kind::columns:
+    case Kind::buckets:
+    case Kind::near:
+      return false;
+    case Kind::rule:
+      // Without any number to compare, all pairs of a head are in.
+      return std::find(piece.ranks, piece.ranks + problem.heads, 0) != piece.ranks + problem.heads;
+    default:
+      return by_panels(piece);
+  }
 }
 
 // Pack the keys of a list, as far as they are within the sequence. Returns whether a number was not finite.
@@ -50,6 +65,14 @@ class Packed {
            plan_.pieces[piece].lists(b, h).packed_begins[list] * problem_.depth;
   }
   bool lists_too() const { return lists_too_; }
+  // The keys of a rule: panels of 32 codes, by position or, from panel `packed_begins[list] / 16` on, by list.
+  const uint8_t* codes(size_t piece, int64_t b, int64_t h) const {
+    return reinterpret_cast<const uint8_t*>(data_ + list_place(piece, b * problem_.heads + h));
+  }
+  // Or panels of 16 points.
+  const float* points(size_t piece, int64_t b, int64_t h) const {
+    return data_ + list_place(piece, b * problem_.heads + h);
+  }
   // The same keys rounded for the screen.
   const uint8_t* screen(int64_t b, int64_t h) const { return screen_panels(key_head(b, h)); }
   const ScreenKeys& screen_keys(int64_t b, int64_t h) const { return screen_keys_[key_head(b, h)]; }
@@ -75,11 +98,16 @@ class Packed {
   uint8_t* screen_panels(int64_t key_head) const {
     return reinterpret_cast<uint8_t*>(data_ + screen_place_) + key_head * screen_stride_;
   }
-  bool packs_lists(const PiecePlan& piece) const { return lists_too_ && !piece.tables.empty(); }
+  bool packs_lists(const PiecePlan& piece) const {
+    return lists_too_ && !piece.tables.empty() && piece.piece->kind != Kind::rule;
+  }
+  // How many floats the piece's own panels take for a head.
+  int64_t floats_of(const PiecePlan& piece, int64_t b, int64_t h) const;
 
   int64_t lay_out();
   void pack_positions();
   void pack_lists();
+  void pack_rules();
   void round_keys();
 };
 
@@ -89,6 +117,7 @@ inline Packed::Packed(const Problem& problem, const Plan& plan, bool lists_too)
   data_ = shared_->data();
   if (position_stride_ > 0) pack_positions();
   pack_lists();
+  pack_rules();
   if (problem.screened && !nonfinite_) round_keys();
 }
 
@@ -96,15 +125,13 @@ inline Packed::Packed(const Problem& problem, const Plan& plan, bool lists_too)
 inline int64_t Packed::lay_out() {
   const int64_t heads = problem_.batch * problem_.heads, key_heads = problem_.batch * problem_.key_heads;
   bool positions = problem_.screened;
-  for (const Piece& piece : problem_.pieces)
-    positions |= by_panels(piece) && piece.kind != Kind::columns && piece.kind != Kind::buckets;
+  for (const Piece& piece : problem_.pieces) positions |= by_positions(problem_, piece);
   if (positions) position_stride_ = (problem_.m + kPanel - 1) / kPanel * kPanel * problem_.depth;
   int64_t total = key_heads * position_stride_;
   for (const PiecePlan& piece : plan_.pieces)
     for (int64_t head = 0; head < heads; ++head) {
       list_places_.push_back(total);
-      if (packs_lists(piece))
-        total += piece.lists(head / problem_.heads, head % problem_.heads).packed_begins.back() * problem_.depth;
+      total += floats_of(piece, head / problem_.heads, head % problem_.heads);
     }
   if (problem_.screened) {
     screen_place_ = total;
@@ -113,6 +140,17 @@ inline int64_t Packed::lay_out() {
     screen_keys_.resize(key_heads);
   }
   return total;
+}
+
+inline int64_t Packed::floats_of(const PiecePlan& plan, int64_t b, int64_t h) const {
+  const Piece& piece = *plan.piece;
+  if (piece.kind == Kind::near) return (problem_.m + kPanel - 1) / kPanel * kPanel * piece.rank;
+  if (piece.kind == Kind::rule) {
+    const int64_t panels = piece.query_buckets ? plan.lists(b, h).packed_begins.back() / kPanel
+                                               : (problem_.m + kScreenPanel - 1) / kScreenPanel;
+    return panels * screen_panel_bytes(piece.ranks[h]) / static_cast<int64_t>(sizeof(float));
+  }
+  return packs_lists(plan) ? plan.lists(b, h).packed_begins.back() * problem_.depth : 0;
 }
 
 inline void Packed::pack_positions() {
@@ -141,6 +179,38 @@ inline void Packed::pack_lists() {
       for (int list = 0; list < lists.count(); ++list)
         nonfinite |= pack_list(problem_, b, h, lists, list, dst + lists.packed_begins[list] * problem_.depth);
       if (nonfinite) nonfinite_ = true;
+    });
+  }
+}
+
+inline void Packed::pack_rules() {
+  for (size_t index = 0; index < plan_.pieces.size(); ++index) {
+    const PiecePlan& plan = plan_.pieces[index];
+    const Piece& piece = *plan.piece;
+    if (piece.kind != Kind::rule && piece.kind != Kind::near) continue;
+    parallel(problem_.threads, problem_.batch * problem_.heads, [&](int64_t head) {
+      const int64_t b = head / problem_.heads, h = head % problem_.heads, keys = problem_.keys_of(b);
+      float* dst = data_ + list_place(index, head);
+      if (piece.kind == Kind::near) {
+        const float* points = piece.key_points + piece.token(b, h, problem_.m, 0);
+        for (int64_t j = 0; j < keys; ++j)
+          for (int64_t d = 0; d < piece.rank; ++d)
+            dst[j / kPanel * kPanel * piece.rank + d * kPanel + j % kPanel] = points[j * piece.rank + d];
+        return;
+      }
+      const int8_t* codes = piece.key_codes + piece.token(b, h, problem_.m, 0);
+      const int64_t rank = piece.ranks[h], bytes = screen_panel_bytes(rank);
+      auto* panels = reinterpret_cast<uint8_t*>(dst);
+      const auto pack = [&](const auto& key_of, int64_t count, uint8_t* to) {
+        for (int64_t j = 0; j < count; j += kScreenPanel, to += bytes)
+          pack_codes([&](int i) { return codes + key_of(j + i) * piece.rank; },
+                     static_cast<int>(std::min<int64_t>(count - j, kScreenPanel)), rank, to);
+      };
+      if (!piece.query_buckets) return pack([](int64_t j) { return j; }, keys, panels);
+      const Lists& lists = plan.lists(b, h);
+      for (int list = 0; list < lists.count(); ++list)
+        pack([&](int64_t j) -> int64_t { return lists.keys[lists.begins[list] + j]; }, lists.size(list),
+             panels + lists.packed_begins[list] / kPanel * bytes);
     });
   }
 }

@@ -61,7 +61,7 @@ Plan::Plan(const Problem& given) : problem(given) {
       plan.tables.resize(piece.batch * piece.heads);
       parallel(problem.threads, piece.batch * piece.heads,
                [&](int64_t t) { plan.tables[t] = column_list(piece.chosen + t * problem.m, problem.m); });
-    } else if (piece.kind == Kind::buckets) {
+    } else if (piece.query_buckets) {
       int64_t count = 0;
       const int64_t entries = piece.key_batch * piece.key_heads * problem.m * piece.key_slots;
       for (int64_t entry = 0; entry < entries; ++entry) count = std::max(count, piece.key_buckets[entry] + 1);
@@ -72,8 +72,27 @@ Plan::Plan(const Problem& given) : problem(given) {
       });
       plan.repeats = piece.key_slots > 1 && piece.query_slots > 1;
     }
+    if (piece.kind == Kind::rule) plan.reached.resize(problem.batch * problem.heads * problem.n);
     pieces.push_back(std::move(plan));
   }
+}
+
+bool Plan::reaches(const PiecePlan& plan, int64_t b, int64_t h, int64_t i, int64_t j) const {
+  const Piece& piece = *plan.piece;
+  const int8_t* query = piece.query_codes + piece.token(b, h, problem.n, i);
+  const int8_t* key = piece.key_codes + piece.token(b, h, problem.m, j);
+  int product = 0;
+  for (int64_t d = 0; d < piece.ranks[h]; ++d) product += query[d] * key[d];
+  return product >= plan.reached[(b * problem.heads + h) * problem.n + i];
+}
+
+// Dimension by dimension and without fused operations, as everywhere: so that all who ask get the same answer.
+float Plan::squared_distance(const Piece& piece, int64_t b, int64_t h, int64_t i, int64_t j) const {
+  const float* query = piece.query_points + piece.token(b, h, problem.n, i);
+  const float* key = piece.key_points + piece.token(b, h, problem.m, j);
+  float total = 0.0f;
+  for (int64_t d = 0; d < piece.rank; ++d) total += (query[d] - key[d]) * (query[d] - key[d]);
+  return total;
 }
 
 bool Plan::contains(size_t index, int64_t b, int64_t h, int64_t i, int64_t j) const {
@@ -92,6 +111,12 @@ bool Plan::contains(size_t index, int64_t b, int64_t h, int64_t i, int64_t j) co
       return std::binary_search(piece.blocks + piece.offsets[row], piece.blocks + piece.offsets[row + 1],
                                 j / piece.key_size);
     }
+    case Kind::rule:
+      if (!reaches(pieces[index], b, h, i, j)) return false;
+      if (!piece.query_buckets) return true;
+      break;
+    case Kind::near:
+      return squared_distance(piece, b, h, i, j) <= piece.radii[h];
     case Kind::buckets:
       break;
   }
@@ -131,6 +156,10 @@ int64_t Plan::most_keys(int64_t b, int64_t h, int64_t i) const {
         most += (piece.offsets[row + 1] - piece.offsets[row]) * piece.key_size;
         break;
       }
+      case Kind::rule:
+      case Kind::near:
+        most += problem.m;
+        break;
       case Kind::buckets: {
         const Lists& lists = plan.lists(b, h);
         const int64_t* mine = piece.query_buckets + (piece.table(b, h) * problem.n + i) * piece.query_slots;

@@ -19,11 +19,13 @@ struct Lists {
 
 struct PiecePlan {
   const Piece* piece = nullptr;
-  std::vector<Lists> tables;  // of columns (a single list) and buckets
+  std::vector<Lists> tables;  // of columns (a single list), buckets, and rules within buckets
   bool repeats = false;       // whether a query and a key can share more than one bucket
+  // Of rules: what a product has to reach, per row. Written when the row is walked, by the thread that walks it.
+  mutable std::vector<int32_t> reached;
 
   const Lists& lists(int64_t b, int64_t h) const {
-    return tables[(piece->kind == Kind::buckets ? piece->key_table(b, h) : piece->table(b, h))];
+    return tables[(piece->query_buckets ? piece->key_table(b, h) : piece->table(b, h))];
   }
 };
 
@@ -51,6 +53,10 @@ class Plan {
   }
   // At most how many keys the pieces name for a query, repeated ones included.
   int64_t most_keys(int64_t b, int64_t h, int64_t i) const;
+
+ private:
+  bool reaches(const PiecePlan& plan, int64_t b, int64_t h, int64_t i, int64_t j) const;
+  float squared_distance(const Piece& piece, int64_t b, int64_t h, int64_t i, int64_t j) const;
 };
 
 }  // namespace sparsefinder

@@ -15,7 +15,7 @@ struct Vectors {
   const float* at(int64_t b, int64_t h, int64_t i) const { return data + b * batch + h * head + i * row; }
 };
 
-enum class Kind { band, columns, rows, blocks, buckets };
+enum class Kind { band, columns, rows, blocks, buckets, rule, near };
 
 // A piece of the graph, as in pieces.py. Tables may have size 1 for batch or heads, which then stands for all of them.
 struct Piece {
@@ -29,7 +29,23 @@ struct Piece {
   const int64_t* query_buckets = nullptr;  // [batch, heads, n, query_slots]
   const int64_t* key_buckets = nullptr;    // [key_batch, key_heads, m, key_slots]
   int64_t key_batch = 1, key_heads = 1, query_slots = 0, key_slots = 0;
+  // rule: products of codes, [batch, heads, n or m, rank], of which a head has ranks[head] even ones; a pair is in if
+  // its product reaches limits[batch, heads, n]: that, or that much below the best of the row if they are `relative`.
+  // With buckets, only pairs that share one are looked at. near: squared distances of points are up to radii[head].
+  const int8_t* query_codes = nullptr;
+  const int8_t* key_codes = nullptr;
+  const int64_t* ranks = nullptr;
+  const int32_t* limits = nullptr;
+  bool relative = true;
+  const float* query_points = nullptr;
+  const float* key_points = nullptr;
+  const float* radii = nullptr;
+  int64_t rank = 0, code_heads = 0;  // of these tables, which are for all sequences and heads
 
+  // Where the numbers of a token are, in a table of codes or points.
+  int64_t token(int64_t b, int64_t h, int64_t length, int64_t i) const {
+    return ((b * code_heads + h) * length + i) * rank;
+  }
   int64_t table(int64_t b, int64_t h) const { return (batch > 1 ? b * heads : 0) + (heads > 1 ? h : 0); }
   int64_t key_table(int64_t b, int64_t h) const {
     return (key_batch > 1 ? b * key_heads : 0) + (key_heads > 1 ? h : 0);

@@ -16,6 +16,7 @@ struct Scratch {
   Buffer<float> queries, gathered, panels, values, transposed;
   Buffer<int> keys, listed, members, places;
   Buffer<int32_t> rounded;
+  Buffer<int16_t> products;
   Buffer<Candidates> rows;
   void trim() {
     values.trim();
@@ -189,6 +190,8 @@ class Rows {
     for (int j = 0; j < count; j += kLanes) {
       const float* eight[8];
       for (int i = 0; i < 8; ++i) eight[i] = keys + listed[j + i] * share_.problem.k.row;
+      for (int i = j + kLanes; i < std::min(j + 2 * kLanes, count); ++i)
+        prefetch(keys + listed[i] * share_.problem.k.row, Depth ? Depth : depth_);
       const Floats scores = dots(query, eight, Depth ? Depth : depth_);
       poison = poisoned(poison, scores);
       top = larger(top, scores);

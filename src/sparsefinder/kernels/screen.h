@@ -27,31 +27,53 @@ struct ScreenKeys {
 // Where key j of a panel is, so that comparing and packing give the bits of a mask in the order of keys.
 KERNEL_INLINE int screen_place(int j) { return (j >> 3 & 1) * 16 + (j & 7) + (j >> 4) * 8; }
 
+// Write one number of a key to its place in a panel.
+KERNEL_INLINE int8_t& code_at(int8_t* bytes, int place, int64_t d) {
+  return bytes[(d / 2 * 2 + place / 16) * 32 + place % 16 * 2 + d % 2];
+}
+
+// Pack `count` ≤ 32 keys that are rounded already, the others being zero. `depth` is even.
+template <class Key>
+inline void pack_codes(const Key& key, int count, int64_t depth, uint8_t* dst) {
+  auto* bytes = reinterpret_cast<int8_t*>(dst);
+  int16_t starts[kScreenPanel];
+  for (int j = 0; j < kScreenPanel; ++j) {
+    const int place = screen_place(j);
+    const int8_t* codes = j < count ? key(j) : nullptr;
+    int total = 0;
+    for (int64_t d = 0; d < depth; ++d) {
+      const int8_t code = codes ? codes[d] : int8_t{0};
+      code_at(bytes, place, d) = code;
+      total += code;
+    }
+    // Queries are stored with 64 added, to be unsigned.
+    starts[place] = static_cast<int16_t>(static_cast<uint16_t>(-64 * total));
+  }
+  std::memcpy(dst + kScreenPanel * depth, starts, sizeof starts);
+}
+
 // Round `count` ≤ 32 keys, the others being zero.
 template <class Key>
 inline void pack_screen_panel(const Key& key, int count, int64_t depth, ScreenKeys& keys, uint8_t* dst) {
   auto* bytes = reinterpret_cast<int8_t*>(dst);
   int16_t starts[kScreenPanel];
   for (int j = 0; j < kScreenPanel; ++j) {
-    const int place = screen_place(j), half = place / 16, lane = place % 16;
+    const int place = screen_place(j);
     int total = 0;
     float longest = 0.0f, remainder = 0.0f;
     const float* vector = j < count ? key(j) : nullptr;
-    for (int64_t d = 0; d < depth; d += 2) {
-      int8_t* pair = bytes + (d + half) * 32 + lane * 2;
-      for (int k = 0; k < 2; ++k) {
-        const float x = vector ? vector[d + k] * keys.scale : 0.0f;
-        // Adding and subtracting 1.5 · 2^23 rounds to the nearest integer.
-        const float rounded = (x + 12582912.0f) - 12582912.0f;
-        longest += x * x;
-        remainder += (x - rounded) * (x - rounded);
-        pair[k] = static_cast<int8_t>(rounded);
-        total += pair[k];
-      }
+    for (int64_t d = 0; d < depth; ++d) {
+      const float x = vector ? vector[d] * keys.scale : 0.0f;
+      // Adding and subtracting 1.5 · 2^23 rounds to the nearest integer.
+      const float rounded = (x + 12582912.0f) - 12582912.0f;
+      longest += x * x;
+      remainder += (x - rounded) * (x - rounded);
+      const auto code = static_cast<int8_t>(rounded);
+      code_at(bytes, place, d) = code;
+      total += code;
     }
     keys.longest = std::max(keys.longest, longest);
     keys.remainder = std::max(keys.remainder, remainder);
-    // Queries are stored with 64 added, to be unsigned.
     starts[place] = static_cast<int16_t>(static_cast<uint16_t>(-64 * total));
   }
   std::memcpy(dst + kScreenPanel * depth, starts, sizeof starts);
@@ -91,6 +113,21 @@ KERNEL_INLINE int16_t screen_threshold(float bound, const ScreenQuery& query) {
   return static_cast<int16_t>(std::clamp(threshold, -32768.0f, 32767.0f));
 }
 
+// The products of a query with the keys of a panel, each at its place: the twin of what the instructions do.
+inline void plain_products(const int32_t* query, int64_t pairs, const uint8_t* panel, int16_t* products) {
+  const auto* bytes = reinterpret_cast<const int8_t*>(panel);
+  std::memcpy(products, panel + kScreenPanel * 2 * pairs, kScreenPanel * sizeof(int16_t));
+  for (int place = 0; place < kScreenPanel; ++place) {
+    int total = products[place];
+    for (int64_t d = 0; d < pairs; ++d) {
+      const auto pair = static_cast<uint32_t>(query[d]);
+      const int8_t* key = bytes + (2 * d + place / 16) * 32 + place % 16 * 2;
+      total += static_cast<int>(pair & 255u) * key[0] + static_cast<int>(pair >> 8 & 255u) * key[1];
+    }
+    products[place] = static_cast<int16_t>(static_cast<uint16_t>(total));
+  }
+}
+
 // Bits for the keys of a panel that each of 4 queries must look at.
 KERNEL_INLINE void screen_tile(const int32_t* queries, int64_t pairs, const uint8_t* panel, const int16_t* thresholds,
                                uint32_t* marks, int stride) {
@@ -121,21 +158,12 @@ KERNEL_INLINE void screen_tile(const int32_t* queries, int64_t pairs, const uint
         _mm256_packs_epi16(_mm256_cmpgt_epi16(left[r], threshold), _mm256_cmpgt_epi16(right[r], threshold))));
   }
 #else
-  const auto* bytes = reinterpret_cast<const int8_t*>(panel);
-  int16_t starts[kScreenPanel];
-  std::memcpy(starts, panel + kScreenPanel * 2 * pairs, sizeof starts);
   for (int r = 0; r < kScreenRows; ++r) {
+    int16_t products[kScreenPanel];
+    plain_products(queries + r * pairs, pairs, panel, products);
     uint32_t bits = 0;
-    for (int j = 0; j < kScreenPanel; ++j) {
-      const int place = screen_place(j), half = place / 16, lane = place % 16;
-      int total = starts[place];
-      for (int64_t d = 0; d < pairs; ++d) {
-        const auto pair = static_cast<uint32_t>(queries[r * pairs + d]);
-        const int8_t* key = bytes + (2 * d + half) * 32 + lane * 2;
-        total += static_cast<int>(pair & 255u) * key[0] + static_cast<int>(pair >> 8 & 255u) * key[1];
-      }
-      bits |= static_cast<uint32_t>(static_cast<int16_t>(static_cast<uint16_t>(total)) > thresholds[r]) << j;
-    }
+    for (int j = 0; j < kScreenPanel; ++j)
+      bits |= static_cast<uint32_t>(products[screen_place(j)] > thresholds[r]) << j;
     marks[r * stride] = bits;
   }
 #endif

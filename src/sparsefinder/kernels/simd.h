@@ -52,6 +52,9 @@ KERNEL_INLINE Floats one_above(Floats a, Floats b) {
 KERNEL_INLINE unsigned bits_above(Floats a, Floats b) {
   return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_GT_OQ)));
 }
+KERNEL_INLINE unsigned bits_up_to(Floats a, Floats b) {
+  return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_LE_OQ)));
+}
 KERNEL_INLINE unsigned bits_equal(Floats a, Floats b) {
   return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)));
 }
@@ -181,6 +184,11 @@ KERNEL_INLINE Floats one_above(Floats a, Floats b) {
 KERNEL_INLINE unsigned bits_above(Floats a, Floats b) {
   unsigned bits = 0;
   for (int i = 0; i < 8; ++i) bits |= static_cast<unsigned>(a.v[i] > b.v[i]) << i;
+  return bits;
+}
+KERNEL_INLINE unsigned bits_up_to(Floats a, Floats b) {
+  unsigned bits = 0;
+  for (int i = 0; i < 8; ++i) bits |= static_cast<unsigned>(a.v[i] <= b.v[i]) << i;
   return bits;
 }
 KERNEL_INLINE unsigned bits_equal(Floats a, Floats b) {

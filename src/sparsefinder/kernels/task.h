@@ -4,6 +4,7 @@
 #pragma once
 
 #include "buckets.h"
+#include "rules.h"
 #include "screening.h"
 
 namespace sparsefinder::KERNEL_NAMESPACE {
@@ -51,6 +52,10 @@ class Task {
         return by_panels(piece) ? walk_blocks(index, piece) : walk_pairs(index, piece);
       case Kind::buckets:
         return BucketWalk<Depth>(share_, rows_, index, alone_, lent_).run();
+      case Kind::rule:
+        return RuleWalk<Depth>(share_, rows_, index).run();
+      case Kind::near:
+        return NearWalk<Depth>(share_, rows_, index).run();
     }
   }
 

@@ -99,7 +99,10 @@ def refine(
     if steps < 1:
         raise InputError("steps", steps, "a number of steps from 1 upwards")
     generator = torch.Generator().manual_seed(seed)
-    maps = [tensor.clone().requires_grad_() for tensor in (projection.queries, projection.keys)]
+    # Steps of Adam have a size of their own: queries and keys are given the same size before, and their own afterwards.
+    sizes = [tensor.square().mean((-1, -2), keepdim=True).sqrt() for tensor in (projection.queries, projection.keys)]
+    even = (sizes[1] / sizes[0].clamp(min=1e-30)).clamp(min=1e-30).sqrt()
+    maps = [tensor.clone().requires_grad_() for tensor in (projection.queries * even, projection.keys / even)]
     optimizer = torch.optim.Adam(maps, lr=rate)
     step = 0
     while step < steps:
@@ -114,7 +117,7 @@ def refine(
                 progress(step, loss)
         if step == before:
             raise InputError("samples", "no query with both a gold key and another", "at least one to learn from")
-    return Projection(*(tensor.detach() for tensor in maps))
+    return Projection(maps[0].detach() / even, maps[1].detach() * even)
 
 
 def _descend(optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> float:

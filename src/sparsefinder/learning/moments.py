@@ -19,6 +19,9 @@ from .sample import Sample
 
 __all__ = ["Moments", "low_rank", "principal"]
 
+# A third of what the codes of a key can be at the most (finders/codes.py): few keys are as much longer than the mean.
+LENGTH = 64.0
+
 
 def principal(samples: Iterable[Sample], r: int = 4) -> Projection:
     """The r directions in which the queries and keys of a head, taken together, vary most: PCA."""
@@ -31,15 +34,20 @@ def low_rank(samples: Iterable[Sample], r: int = 8) -> Projection:
 
     With the second moments C_q of queries and C_k of centred keys, C_q^½ C_k^½ = U S Vᵀ gives q' = Uᵀ C_q^−½ q and
     k' = S Vᵀ C_k^−½ k = Uᵀ C_q^½ k. Entmax does not see a constant added to a row, so keys may be centred. Queries come
-    out white, so that the distance of two keys is the error that taking one for the other makes in the scores.
+    out white, so that the distance of two keys is the error that taking one for the other makes in the scores, but for
+    a factor per head: keys of all ranks come out with a mean square of LENGTH², worth rounding to whole numbers.
     """
     found = Moments.of(samples)
     of_queries = found.queries / found.query_count
     mean = found.key_sums / found.key_count
     of_keys = found.keys / found.key_count - mean[:, :, None] * mean[:, None]
     root, inverse = _roots(of_queries)
-    u = torch.linalg.svd(root @ _roots(of_keys)[0]).U[..., : _fitting(r, of_keys)]
-    return Projection((inverse @ u * found.scale).float(), (root @ u).float())
+    u = torch.linalg.svd(root @ _roots(of_keys)[0]).U
+    # Uᵀ C_q^½ k has a mean square of tr(C_q C_k), whatever the rank that is kept.
+    square = (of_queries * of_keys.mT).sum((-1, -2)).clamp(min=1e-30)
+    longer = (LENGTH / square.sqrt())[:, None, None]
+    u = u[..., : _fitting(r, of_keys)]
+    return Projection((inverse @ u * found.scale / longer).float(), (root @ u * longer).float())
 
 
 @dataclass(frozen=True, eq=False)

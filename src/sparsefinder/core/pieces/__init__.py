@@ -1,4 +1,5 @@
-"""The pieces a graph is a union of. Each is a family of complete bipartite parts, stored in far less than n × m.
+"""The pieces a graph is a union of. Each is a family of complete bipartite parts, stored in far less than n × m, or a
+rule that says of any pair whether it is in.
 
 A piece answers the questions of `Piece` about queries and keys given by index, and never looks at the layout's
 visibility: that is the graph's. Its tensors may have size 1 for batch or head, which then stands for all of them. −1
@@ -9,5 +10,9 @@ from .base import Index, Piece, Truth, words
 from .buckets import Buckets
 from .lists import Blocks, Pairs
 from .patterns import Band, Columns, Rows
+from .rules import EveryPair, Near, Rule
 
-__all__ = ["Band", "Blocks", "Buckets", "Columns", "Index", "Pairs", "Piece", "Rows", "Truth", "words"]
+__all__ = [
+    "Band", "Blocks", "Buckets", "Columns", "EveryPair", "Index", "Near", "Pairs", "Piece", "Rows", "Rule", "Truth",
+    "words",
+]  # fmt: skip

@@ -1,0 +1,171 @@
+"""Rules: the kernels use exactly the pairs that a rule stands for, and these are what its numbers say.
+
+Everything runs twice: with vector instructions, and with the plain twin of the kernels.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sparsefinder import Graph, InputError, Layout, attention
+from sparsefinder.attending import native
+from sparsefinder.core.layout import Grid
+from sparsefinder.core.pieces import Buckets, Near, Rule
+from sparsefinder.finders.codes import key_codes, query_codes
+
+HEADS = 3
+
+
+@pytest.fixture(params=("best", "plain"), autouse=True)
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARSEFINDER_KERNEL", request.param)
+
+
+def _layouts(n: int, m: int) -> list[Layout]:
+    return [
+        Layout(),
+        Layout(causal=True),
+        Layout(key_lengths=torch.tensor([m, m // 3]), query_lengths=torch.tensor([n, n // 2])),
+        Layout(causal=True, query_offset=max(m - n, 0)),
+        Layout(True, torch.tensor([m, m // 2]), torch.tensor([0, 3])),
+    ]
+
+
+def _codes(n: int, length: int, generator: torch.Generator, few: bool) -> Tensor:
+    """Codes with many equal products where they are few."""
+    most = 2 if few else 20
+    return torch.randint(-most, most + 1, (2, HEADS, n, length), generator=generator).to(torch.int8)
+
+
+def _rule(grid: Grid, seed: int, relative: bool, few: bool, buckets: int) -> Rule:
+    generator = torch.Generator().manual_seed(seed)
+    length = 2 * int(torch.randint(1, 10, (), generator=generator))
+    queries, keys = _codes(grid.n, length, generator, few), _codes(grid.m, length, generator, few)
+    ranks = torch.tensor([length, 2 * (length // 4), 0])
+    queries *= torch.arange(length) < ranks[:, None, None]
+    low, high = (-1, 40) if relative else (-60, 60)
+    limits = torch.randint(low, high if not few else high // 8, (2, HEADS, grid.n), generator=generator).int()
+    among = None
+    if buckets:
+        sizes = (grid.n, 3), (grid.m, 1)
+        among = Buckets(*(torch.randint(-1, buckets, (2, HEADS, *size), generator=generator) for size in sizes))
+    return Rule(queries, keys, limits, grid, ranks, relative, among)
+
+
+def _stands_for(rule: Rule, b: int, h: int, i: int) -> set[int]:
+    """The keys of a row, one product after the other."""
+    grid = rule.grid
+    keys = [j for j in range(grid.m) if bool(grid.visible(torch.tensor(b), torch.tensor(i), torch.tensor(j)))]
+    if rule.among is not None:
+        mine = set(rule.among.queries[b, h, i].tolist()) - {-1}
+        keys = [j for j in keys if int(rule.among.keys[b, h, j, 0]) in mine]
+    query = rule.queries[b, h, i].tolist()
+    products = {j: sum(x * y for x, y in zip(query, rule.keys[b, h, j].tolist(), strict=True)) for j in keys}
+    if not products:
+        return set()
+    limit = int(rule.limits[b, h, i])
+    least = max(products.values()) - limit if rule.relative else limit
+    return {j for j, product in products.items() if product >= least}
+
+
+def _assert_used(graph: Graph, layout: Layout, d: int, seed: int) -> None:
+    """The kernels give what they give for the list of the graph's pairs, and the same gradients.
+
+    And look at so many pairs, where no other piece has some of them too.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    grid = graph.grid
+    q, k, v = (torch.randn(2, HEADS, size, d, generator=generator) * 2 for size in (grid.n, grid.m, grid.m))
+    assert all(native._knows(piece, graph) for piece in graph.pieces)
+    results = []
+    for one in (graph, Graph(grid, (graph.pairs(),))):
+        inputs = [x.clone().requires_grad_() for x in (q, k, v)]
+        with native.counting() as counted:
+            out = attention(inputs[0], inputs[1], inputs[2], one, layout=layout, backend="native")
+        if len(one.pieces) == 1:
+            assert torch.equal(counted.pairs, graph.count())
+        results.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
+    for ours, listed in zip(*results, strict=True):
+        # Scores are summed up in another order, so that weights differ by their rounding.
+        torch.testing.assert_close(ours, listed, atol=2e-4 * max(1.0, float(listed.detach().abs().max())), rtol=0)
+
+
+@given(
+    seed=st.integers(0, 10_000), n=st.integers(1, 70), m=st.sampled_from([1, 5, 31, 32, 33, 70, 200]),
+    place=st.integers(0, 4), relative=st.booleans(), few=st.booleans(), buckets=st.sampled_from([0, 0, 1, 5]),
+    window=st.booleans(),
+)  # fmt: skip
+def test_rules_are_used_pair_by_pair(
+    seed: int, n: int, m: int, place: int, relative: bool, few: bool, buckets: int, window: bool
+) -> None:
+    layout = _layouts(n, m)[place]
+    grid = Grid(2, HEADS, n, m, layout, torch.device("cpu"))
+    rule = _rule(grid, seed, relative, few, buckets)
+    graph = Graph(grid, (rule,))
+    dense = graph.dense()
+    for i in range(0, n, max(1, n // 4)):
+        for h in range(HEADS):
+            assert set(dense[1, h, i].nonzero().flatten().tolist()) == _stands_for(rule, 1, h, i)
+    if window:
+        graph = Graph.band(-2, 1, grid) | graph | Graph(grid, (_rule(grid, seed + 1, True, few, 0),))
+    _assert_used(graph, layout, 8, seed)
+
+
+@pytest.mark.parametrize("m", [1024, 1025, 2500])
+@pytest.mark.parametrize("causal", [False, True])
+def test_rules_of_long_rows_know_the_best_of_all_chunks(m: int, causal: bool) -> None:
+    layout = Layout(causal, query_offset=m - 19 if causal else 0)
+    grid = Grid(2, HEADS, 19, m, layout, torch.device("cpu"))
+    for buckets in (0, 2):
+        rule = _rule(grid, m, True, False, buckets)
+        _assert_used(Graph(grid, (rule,)), layout, 16, 1)
+
+
+@given(
+    seed=st.integers(0, 10_000), n=st.integers(1, 70), m=st.sampled_from([1, 5, 16, 17, 70, 200]),
+    place=st.integers(0, 4), r=st.integers(1, 6), t=st.sampled_from([0.0, 0.1, 1.0, 2.5]),
+)  # fmt: skip
+def test_near_pairs_are_used_pair_by_pair(seed: int, n: int, m: int, place: int, r: int, t: float) -> None:
+    layout = _layouts(n, m)[place]
+    grid = Grid(2, HEADS, n, m, layout, torch.device("cpu"))
+    generator = torch.Generator().manual_seed(seed)
+    queries, keys = (torch.randn(2, HEADS, size, r, generator=generator) for size in (n, m))
+    # Some keys lie exactly at the distance.
+    same = min(n, m) // 2
+    keys[:, :, :same] = queries[:, :, :same]
+    keys[:, :, :same, 0] += t
+    radii = torch.tensor([t, t / 2, 2 * t]).square()
+    graph = Graph(grid, (Near(queries, keys, radii),))
+    far = (queries.double()[:, :, :, None] - keys.double()[:, :, None]).square().sum(-1)
+    clear = (far - radii.double()[:, None, None]).abs() > 1e-5
+    expected = (far <= radii.double()[:, None, None]) & Graph.full(grid).dense()
+    assert torch.equal(graph.dense()[clear], expected[clear])
+    _assert_used(graph, layout, 8, seed)
+    _assert_used(graph | Graph(grid, (_rule(grid, seed, True, True, 0),)), layout, 8, seed)
+
+
+@given(seed=st.integers(0, 10_000), r=st.integers(1, 128), size=st.sampled_from([0.01, 1.0, 30.0, 1e4]))
+def test_no_product_of_codes_leaves_sixteen_bits(seed: int, r: int, size: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    points = torch.randn(1, 1, 6, r, generator=generator) * size
+    points[..., 0, :], points[..., 1, :] = 0.0, size
+    keys, (queries, units) = key_codes(points), query_codes(points)
+    products = queries.long() @ keys.long().mT
+    assert int(products.abs().max()) < 1 << 15
+    assert int(queries.abs().max()) <= 63
+    assert torch.equal(keys, key_codes(points.double()))
+    # Queries have codes with an error of a half, and of the last digit of what they are multiplied by.
+    scaled = points.double() * units.double()[..., None]
+    assert float((scaled - queries[..., :r].double()).abs().max()) <= 0.5 + 1e-4
+
+
+def test_what_is_not_finite_is_refused() -> None:
+    points = torch.tensor([[[[1.0, float("nan")]]]])
+    for rounded in (key_codes, query_codes):
+        for one in (points, points.double(), points.nan_to_num(nan=float("inf"))):
+            with pytest.raises(InputError, match="NaN or infinity"):
+                rounded(one)
