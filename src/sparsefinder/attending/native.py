@@ -21,7 +21,8 @@ from torch.autograd.function import once_differentiable
 from .. import compiled
 from ..compiled import capsule
 from ..core.graph import Graph
-from ..core.pieces import Band, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule
+from ..core.mapping import maps_natively, wide
+from ..core.pieces import Band, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule, Sketched
 from ..errors import InputError
 from .call import Call
 
@@ -185,7 +186,11 @@ def _pieces(graph: Graph) -> list[Any]:
     if not all(_knows(piece, graph) for piece in pieces):
         pieces = (graph.pairs(),)
     # Rules last: what other pieces have already is told from these more cheaply than by comparing again.
-    return [_piece(piece) for piece in sorted(pieces, key=lambda piece: isinstance(piece, EveryPair))]
+    rules = [piece for piece in pieces if isinstance(piece, EveryPair)]
+    if len(rules) > 1:
+        # Where one rule has to ask another, codes have to be there.
+        rules = [piece.rule if isinstance(piece, Sketched) else piece for piece in rules]
+    return [_piece(piece) for piece in (*(one for one in pieces if not isinstance(one, EveryPair)), *rules)]
 
 
 def _knows(piece: Piece, graph: Graph) -> bool:
@@ -194,6 +199,11 @@ def _knows(piece: Piece, graph: Graph) -> bool:
             # The kernels look for the best of a row among what it sees here.
             single = piece.among is None or piece.among.keys.shape[-1] == 1
             return single and piece.queries.shape[-1] <= _native.MOST_CODES and piece.grid.same_as(graph.grid)
+        case Sketched():
+            single = piece.among is None or piece.among.keys.shape[-1] == 1
+            mapped = maps_natively(piece.q, piece.query_maps) and maps_natively(piece.k, piece.key_maps)
+            few = piece.query_maps.shape[-1] < _native.MOST_CODES
+            return single and mapped and few and piece.grid.same_as(graph.grid)
         case Near():
             return piece.queries.dtype == torch.float32
     return isinstance(piece, Band | Columns | Rows | Buckets | Pairs | Blocks)
@@ -228,6 +238,12 @@ def _turned(piece: Piece) -> Any:
             tables = (piece.queries.contiguous(), piece.keys.contiguous(), piece.limits.contiguous())
             buckets = None if piece.among is None else tuple(map(_whole, (piece.among.queries, piece.among.keys)))
             return _native.rule(*tables, _whole(piece.ranks), piece.relative, *(buckets or (None, None)))
+        case Sketched():
+            maps = wide(piece.query_maps), wide(piece.key_maps)
+            buckets = None if piece.among is None else tuple(map(_whole, (piece.among.queries, piece.among.keys)))
+            return _native.sketched(
+                piece.q, piece.k, *maps, piece.slack, _whole(piece.ranks), *(buckets or (None, None))
+            )
         case Near():
             return _native.near(piece.queries.contiguous(), piece.keys.contiguous(), piece.radii.contiguous())
     raise TypeError(f"not a piece that the kernels know: {type(piece).__name__}")
