@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from ..errors import InputError
 from ..files import explaining, write_text
 from .folder import RunFolder, key_of
-from .recipe import Recipe, dump_recipe
+from .recipe import PairFiles, Recipe, dump_recipe
 from .tasks import Task
 from .tasks import task as task_of
 
@@ -132,10 +132,12 @@ def _dump(part: BaseModel | None) -> Any:
 def _read(recipe: Recipe) -> list[Any]:
     """What the data and the checkpoint are made of, so that a changed file is noticed."""
     found: list[Any] = []
-    for source in recipe.task.data.model_dump(mode="python").values():
-        if isinstance(source, dict):
-            continue  # The name of a data set stands for itself, and is in the recipe.
-        found += [_content(path) for path in ([source] if isinstance(source, str) else source)]
+    for _, source in recipe.task.data:
+        if isinstance(source, PairFiles):
+            source = source.source + source.target
+        if isinstance(source, str | tuple):
+            # The name of a data set stands for itself, and is in the recipe.
+            found += [_content(path) for path in ([source] if isinstance(source, str) else source)]
     for path in (recipe.task.checkpoint, recipe.task.tokenizer):
         if path is not None and Path(path).is_dir():
             found += [[file.name, _content(str(file))] for file in sorted(Path(path).iterdir()) if file.is_file()]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..folder import STAGES_FOLDER, RunFolder, versions
-from ..recipe import HubSource, Recipe, dump_recipe
+from ..recipe import HubSource, PairFiles, Recipe, dump_recipe
 from .charts import FullScore
 from .points import RecallPoints
 
@@ -93,7 +93,9 @@ def _measured(data: Any) -> Any:
 
 def _source(source: Any) -> str:
     if isinstance(source, HubSource):
-        return source.hub + (f" {source.config}" if source.config else "")
+        return " ".join([source.hub, *filter(None, (source.config, source.folder, source.split))])
+    if isinstance(source, PairFiles):
+        source = source.source + source.target
     if isinstance(source, tuple):
         return " and ".join(source)
     return source if isinstance(source, str) else f"{source.builtin}, {source.part}"
