@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from ..errors import InputError
 from ..files import explaining, write_text
+from .device import device_of
 from .folder import RunFolder, key_of
 from .recipe import PairFiles, Recipe, dump_recipe
 from .tasks import Task
@@ -91,12 +92,13 @@ def run(
     if until not in names:
         raise InputError("until", repr(until), f"one of {', '.join(names)}")
     _check_settings(recipe)
+    device = device_of(recipe.device)
     folder = RunFolder(Path(runs) / recipe.name)
     with explaining(folder.path):
         folder.path.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         write_text(folder / "recipe.yaml", dump_recipe(recipe))
-        task = task_of(recipe.task, recipe.seed)
+        task = task_of(recipe.task, recipe.seed, device)
         before = ""
         for stage in STAGES[: names.index(until) + 1]:
             key = key_of(stage.name, before, stage.depends(recipe))

@@ -65,10 +65,13 @@ class Task(Protocol):
         """
 
     def load(self, teacher: Path) -> PreTrainedModel:
-        """The trained teacher, ready to be run."""
+        """The trained teacher, ready to be run, on the device that the task was made for."""
 
     def sequences(self, teacher: Path, count: int, longer_than: int = 0) -> list[Inputs]:
         """Inputs drawn from the training data without replacement: the same for the same seed."""
+
+    def validation(self, teacher: Path) -> list[Inputs]:
+        """All of the validation data as inputs, in its order, with nothing hidden or dropped."""
 
     def batches(self, teacher: Path, sequences: Sequence[Inputs], batch: int) -> Iterator[dict[str, Tensor]]:
         """The sequences as padded inputs of the model, in their order, on the CPU."""

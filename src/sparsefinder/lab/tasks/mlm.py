@@ -40,8 +40,8 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
     better = "lower"
     kinds = ("encoder",)
 
-    def __init__(self, recipe: MaskedLM, seed: int) -> None:
-        super().__init__(recipe, seed)
+    def __init__(self, recipe: MaskedLM, seed: int, device: torch.device) -> None:
+        super().__init__(recipe, seed, device)
         self._train_blocks = lru_cache(maxsize=1)(self._cut_train)
         self._hidden_blocks = lru_cache(maxsize=1)(self._hide_valid)
 
@@ -55,6 +55,9 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
             seen, answers = hide(row, self._tokenizer_of(teacher), self.recipe.masked, generator_for(self.seed, row))
             found.append({"input_ids": seen[0].tolist(), "labels": answers[0].tolist()})
         return found
+
+    def validation(self, teacher: Path) -> list[Inputs]:
+        return [{"input_ids": one["input_ids"].tolist()} for one in self._cut_valid(teacher)]
 
     def batches(self, teacher: Path, sequences: Sequence[Inputs], batch: int) -> Iterator[dict[str, Tensor]]:
         pad = self._tokenizer_of(teacher).pad_token_id or 0
@@ -110,7 +113,7 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
             got = f"{len(tokenizer)} tokens for a model of {model.config.vocab_size}"
             raise InputError("tokenizer", got, "one with no more tokens than the model has embeddings")
         return fit(
-            model, training, self.recipe.training, self.seed,
+            model, training, self.recipe.training, self.seed, self.device,
             train=self._train_blocks(folder), valid=self._hidden_blocks(folder)[: self.recipe.evaluate],
             collate=self._collate(tokenizer),
         )  # fmt: skip
@@ -121,17 +124,21 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
             got = f"{tokenizer.name_or_path} without a mask token"
             raise InputError("tokenizer", got, "one for masked language modelling")
         if recipe.checkpoint is not None:
-            return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForMaskedLM)
+            changes = recipe.training.changes_the_model
+            return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForMaskedLM, changes)
         given = {"architecture": "BertForMaskedLM", **(recipe.model or {})}
         return from_config(given, recipe.alpha, tokenizer, recipe.length, self.seed)
 
     def _cut_train(self, tokenizer: Path) -> TextBlocks:
         return cut(read_texts(self.recipe.data.train), self._tokenizer_of(tokenizer), self.recipe.length)
 
+    def _cut_valid(self, tokenizer: Path) -> TextBlocks:
+        return cut(read_texts(self.recipe.data.valid), self._tokenizer_of(tokenizer), self.recipe.length)
+
     def _hide_valid(self, tokenizer: Path) -> list[dict[str, Tensor]]:
         loaded = self._tokenizer_of(tokenizer)
         found = []
-        for place, block in enumerate(cut(read_texts(self.recipe.data.valid), loaded, self.recipe.length)):
+        for place, block in enumerate(self._cut_valid(tokenizer)):
             # Each block by a generator of its own: the same whatever the batches are, and however many blocks.
             generator = torch.Generator().manual_seed(EVALUATION_SEED + place)
             seen, answers = hide(block["input_ids"][None], loaded, self.recipe.masked, generator)
