@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ...errors import SparsefinderError
 from ...traces.store import Traces
 from ..folder import RunFolder
 from ..recipe import Recipe
@@ -20,6 +21,7 @@ from .overview import read_score
 from .points import RecallPoints, read_recall_points, read_rows
 from .speech import NoTaggerError, tagger
 from .timing import RunningTimes, running_times
+from .validation import ValidationText
 
 __all__ = ["Content"]
 
@@ -93,13 +95,18 @@ class Content:
 
     @cached_property
     def clusters(self) -> list[ClusterTags] | str:
-        """Parts of speech in clusters; where there are none, why."""
-        if self.traces is None or not self.examples:
-            return "This run kept no sentences: `trace.examples` in its recipe says how many."
+        """Parts of speech in clusters, over the validation text; where there are none, why."""
+        if not self.finders:
+            return "This run has no finders yet, whose clusters could be looked at."
         try:
-            found = cluster_tags(self.traces, self.examples, self.finders, tagger(self.recipe.report.pos))
+            pipeline = tagger(self.recipe.report.pos)
+            text = ValidationText(self.folder, self.recipe)
+            found = cluster_tags(text.tokens(), text.vectors(), self.finders, pipeline)
         except NoTaggerError as reason:
             return str(reason)
+        except SparsefinderError as reason:
+            # The rest of the report needs neither the text nor the teacher.
+            return f"Parts of speech are counted over the validation text, which could not be done: {reason}"
         return found or "This run has no k-means finder, whose clusters could be looked at."
 
     @cached_property

@@ -101,8 +101,7 @@ def _clusters(content: Content) -> dict[str, Any]:
     found = content.clusters
     if isinstance(found, str):
         return {"why": found}
-    sentences = len({one.sequence for one in content.examples})
-    return {"found": [one.to_page() for one in found], "sides": SIDES, "sentences": sentences}
+    return {"found": [one.to_page() for one in found], "sides": SIDES, "sequences": found[0].sequences}
 
 
 def _timing(content: Content) -> dict[str, Any] | None:
