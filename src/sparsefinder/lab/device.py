@@ -6,7 +6,7 @@ import torch
 
 from ..errors import InputError
 
-__all__ = ["device_of"]
+__all__ = ["device_of", "timed_on"]
 
 
 def device_of(asked: str) -> torch.device:
@@ -17,3 +17,9 @@ def device_of(asked: str) -> torch.device:
             "device", "'cuda', and torch finds no GPU here", "'cpu', or 'auto' to take one if there is one"
         )
     return torch.device("cuda" if found and asked != "cpu" else "cpu")
+
+
+def timed_on(asked: str) -> list[str]:
+    """What running times depend on, for keys; nothing is said of the CPU."""
+    kind = device_of(asked).type
+    return [] if kind == "cpu" else [kind]

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from ..errors import InputError
 from ..files import explaining, write_text
-from .device import device_of
+from .device import device_of, timed_on
 from .folder import RunFolder, key_of
 from .recipe import PairFiles, Recipe, dump_recipe
 from .tasks import Task
@@ -76,7 +76,7 @@ STAGES = (
     Stage("train", ("training", "teacher"), lambda recipe: [_dump(recipe.task), _read(recipe), recipe.seed], _train),
     Stage("trace", ("traces",), lambda recipe: _dump(recipe.trace), _trace),
     Stage("fit", (), lambda recipe: [_dump(part) for part in (recipe.fit, *_swept(recipe))], _fit),
-    Stage("sweep", (), lambda recipe: [_dump(part) for part in _swept(recipe)], _sweep),
+    Stage("sweep", (), lambda recipe: [*(_dump(part) for part in _swept(recipe)), *_timed_on(recipe)], _sweep),
     Stage("report", (), lambda recipe: [_dump(recipe.report), recipe.description], _report),
 )
 
@@ -125,6 +125,10 @@ def _check_settings(recipe: Recipe) -> None:
 
 def _swept(recipe: Recipe) -> tuple[BaseModel | None, ...]:
     return recipe.sweep, recipe.accuracy, recipe.timing
+
+
+def _timed_on(recipe: Recipe) -> list[str]:
+    return [] if recipe.timing is None else timed_on(recipe.device)
 
 
 def _dump(part: BaseModel | None) -> Any:

@@ -98,7 +98,7 @@ def _score(
     kinds = _kinds(folder, asked)
     extra = Window(point.window) | GlobalTokens(point.globals)
     used: dict[Site, Finder] = {
-        site: Full() if point.setting == FULL else finders.at(point.setting, site) | extra
+        site: Full() if point.setting == FULL else (finders.at(point.setting, site) | extra).to(model.device)
         for site in finders.traces.sites
         if site[0] in kinds
     }

@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 
 from ...finders import Finder, GlobalTokens, Window
 from ...traces.store import Site, Traces
+from ..device import timed_on
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe, Timing
 from ..tasks.base import Score, Task
@@ -58,7 +59,8 @@ def sweep_timing(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     units = timed_settings(asked)
     files = {}
     for (size, blocks), settings in units.items():
-        key = key_of(VERSION, traces.hash, asked.model_dump(mode="json"), [finders.key(one) for one in settings])
+        made_of = [VERSION, traces.hash, asked.model_dump(mode="json"), [finders.key(one) for one in settings]]
+        key = key_of(*made_of, *timed_on(recipe.device))
         files[size, blocks] = folder / "points/timing" / f"block={size}-blocks={blocks}-{key}.parquet"
     set_aside(folder, "timing", files.values())
     todo = [unit for unit in units if not files[unit].is_file()]
@@ -91,7 +93,7 @@ def _unit(
     chosen: dict[Setting, Mapping[Site, Finder]] = {
         SOFTMAX: {},
         FULL: {},
-        **{one: {site: each | extra for site, each in finders.of(one).items()} for one in settings},
+        **{one: {site: (each | extra).to(model.device) for site, each in finders.of(one).items()} for one in settings},
     }
     clocks = {setting: Clock() for setting in chosen}
     # Once before it counts: memory is fetched and caches fill. Graphs are looked at only then, as that takes time.
@@ -123,10 +125,10 @@ def _timed(
 
     name = str(model.config._attn_implementation)
     with predicting(model, used, kinds=kinds) if used else nullcontext(), _attention_timed(name) as spent:
-        started = time.perf_counter()
+        started = _now()
         # Finders of blocks look ahead, so that decoding has to see whole prefixes.
         score = task.evaluate(model, folder / "teacher", asked.sequences, asked.batch, whole_prefix="decoder" in kinds)
-        return time.perf_counter() - started, spent[0], score
+        return _now() - started, spent[0], score
 
 
 def _row(setting: Setting, clock: Clock, recipe: Recipe, task: Task, size: int, blocks: int) -> dict[str, Any]:
@@ -153,6 +155,13 @@ def _row(setting: Setting, clock: Clock, recipe: Recipe, task: Task, size: int, 
     }
 
 
+def _now() -> float:
+    """The time, in seconds, once a GPU has done what it was told."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 @contextmanager
 def _attention_timed(name: str) -> Iterator[list[float]]:
     """Within this block, how long the attention functions of Hugging Face models took is added up."""
@@ -162,11 +171,11 @@ def _attention_timed(name: str) -> Iterator[list[float]]:
     spent = [0.0]
 
     def timed(*arguments: Any, **more: Any) -> Any:
-        started = time.perf_counter()
+        started = _now()
         try:
             return original(*arguments, **more)
         finally:
-            spent[0] += time.perf_counter() - started
+            spent[0] += _now() - started
 
     ALL_ATTENTION_FUNCTIONS.register(name, timed)
     try:

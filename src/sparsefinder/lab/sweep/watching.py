@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...core.graph import Graph
 from ...core.layout import Grid, Layout
+from ...core.moving import moved
 from ...core.ratios import mean, recall, sparsity
 from ...finders import About, Finder, Place
 from ...finders.base import Keys, Queries
@@ -40,14 +41,16 @@ class Watched(Finder):
     about = About("watched", "watched", "reference")
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
-        graph, layout = self.finder.on(q, k, grid), grid.layout
+        graph = self.finder.on(q, k, grid)
+        # Counted on the CPU, wherever the model runs.
+        counted, (q, k, layout) = graph.to("cpu"), moved((q, k, grid.layout), "cpu")
         alpha = torch.tensor(self.place.alpha) if isinstance(self.place.alpha, tuple) else self.place.alpha
         if self.last:
             end = q.shape[2] - 1
             layout = Layout(layout.causal, layout.key_lengths, end)
-            shown = Graph.of_dense(graph.mask(slice(end, end + 1)), layout.of(q[:, :, end:], k))
+            shown = Graph.of_dense(counted.mask(slice(end, end + 1)), layout.of(q[:, :, end:], k))
         else:
-            shown = graph
+            shown = counted
         gold = GoldPairs(Sample(q[:, :, -1:] if self.last else q, k, layout, self.place.scale, alpha), [0], [0])
         found = tally(GraphMasks(shown), gold)
         counts = {"visible": found.visible, "gold": found.gold}
