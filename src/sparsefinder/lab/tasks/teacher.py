@@ -25,7 +25,7 @@ SPECIAL = ("pad", "bos", "eos", "cls", "sep", "mask")
 POSITIONS = "max_position_embeddings"
 
 
-def from_checkpoint(name: str, alpha: float, auto: Any, trained_on: bool, **changes: Any) -> PreTrainedModel:
+def from_checkpoint(name: str, alpha: float, auto: Any, trained_on: bool = False, **changes: Any) -> PreTrainedModel:
     """A checkpoint with entmax attention, as the class that `auto` (AutoModelForMaskedLM, say) has for it.
 
     Its weights become float32, whatever they were saved in: small updates vanish in half precision, and a CPU is slow
