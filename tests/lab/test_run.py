@@ -165,6 +165,21 @@ def test_what_does_not_depend_on_a_change_is_not_done_again(tmp_path: Path) -> N
     assert list(folder.path.glob("traces-*/train/index.json"))
 
 
+def test_points_of_an_earlier_version_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe, said = load_recipe(_recipe("masked-lm", tmp_path)), list[str]()
+    for module in ("points", "recall", "accuracy"):
+        monkeypatch.setattr(f"sparsefinder.lab.sweep.{module}.VERSION", 0)
+    folder = run(recipe, tmp_path, say=said.append)
+    names = {which: {file.name for file in (folder / "points" / which).iterdir()} for which in ("recall", "accuracy")}
+    monkeypatch.undo()
+    said.clear()
+    run(recipe, tmp_path, say=said.append)
+    assert [line.split(":")[0] for line in said if "begins" in line] == ["sweep", "report"]
+    for which, old in names.items():
+        assert not old & {file.name for file in (folder / "points" / which).iterdir()}
+        assert old == {file.name for file in (folder / "points" / f"{which}-unused").iterdir()}
+
+
 def test_a_full_disk_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = load_recipe(_recipe("masked-lm", tmp_path))
     folder = run(recipe, tmp_path, "trace", say=lambda line: None)

@@ -76,7 +76,7 @@ STAGES = (
     Stage("train", ("training", "teacher"), lambda recipe: [_dump(recipe.task), _read(recipe), recipe.seed], _train),
     Stage("trace", ("traces",), lambda recipe: _dump(recipe.trace), _trace),
     Stage("fit", (), lambda recipe: [_dump(part) for part in (recipe.fit, *_swept(recipe))], _fit),
-    Stage("sweep", (), lambda recipe: [*(_dump(part) for part in _swept(recipe)), *_timed_on(recipe)], _sweep),
+    Stage("sweep", (), lambda recipe: [_points_version(), *map(_dump, _swept(recipe)), *_timed_on(recipe)], _sweep),
     Stage("report", (), lambda recipe: [_dump(recipe.report), recipe.description], _report),
 )
 
@@ -129,6 +129,13 @@ def _swept(recipe: Recipe) -> tuple[BaseModel | None, ...]:
 
 def _timed_on(recipe: Recipe) -> list[str]:
     return [] if recipe.timing is None else timed_on(recipe.device)
+
+
+def _points_version() -> int:
+    """So that what an earlier version measured is measured anew."""
+    from .sweep.points import VERSION
+
+    return VERSION
 
 
 def _dump(part: BaseModel | None) -> Any:

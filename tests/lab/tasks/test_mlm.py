@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -11,6 +12,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 from sparsefinder import Full, Window, predicting, record
 from sparsefinder.errors import InputError
 from sparsefinder.lab.tasks.blocks import IGNORED, cut, hide, nearest
+from sparsefinder.lab.tasks.scores import scores_of
 from sparsefinder.lab.tasks.tokenizer import byte_level
 
 from .tiny import BERT, make
@@ -114,6 +116,18 @@ def test_perplexity_is_that_of_a_loop_whatever_the_batches(trained):
     assert 0 < score.details["accuracy"] < 1
     assert (score.metric, score.better, score.sequences) == ("perplexity", "lower", len(task._hidden_blocks(teacher)))
     assert task.evaluate(task.load(teacher), teacher, count=2).sequences == 2
+
+
+def test_what_blocks_add_to_perplexity_makes_it(trained):
+    task, teacher = trained
+    score = task.evaluate(task.load(teacher), teacher, batch=3)
+    assert float(scores_of("perplexity", np.array(score.parts).sum(0))) == pytest.approx(score.value)
+    hidden = [int((block["labels"] != IGNORED).sum()) for block in task._hidden_blocks(teacher)]
+    assert [count for _, count in score.parts] == hidden
+    alone = task.evaluate(task.load(teacher), teacher, count=1)
+    assert score.parts[0] == pytest.approx(alone.parts[0])
+    # The evaluation itself is one pass over the same sequences for every setting.
+    assert task.forced(teacher) is None
 
 
 def test_the_full_graph_gives_exactly_the_teachers_own_score(trained):

@@ -4,6 +4,7 @@ import json
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from sacrebleu import corpus_bleu
@@ -16,6 +17,7 @@ from sparsefinder.lab.recipe import BuiltinSource
 from sparsefinder.lab.tasks import grammar
 from sparsefinder.lab.tasks.blocks import IGNORED
 from sparsefinder.lab.tasks.data import read_pairs
+from sparsefinder.lab.tasks.scores import scores_of
 from sparsefinder.lab.tasks.sentences import NOISY, Collator, encode
 from sparsefinder.lab.tasks.tokenizer import joint
 
@@ -109,6 +111,30 @@ def test_bleu_is_that_of_the_decoded_sentences(trained):
     score = task.evaluate(model, teacher)
     assert score.value == pytest.approx(corpus_bleu(said, [[target for _, target in pairs]]).score)
     assert score.details["exact sentences"] == sum(a == b for a, (_, b) in zip(said, pairs, strict=True)) / len(pairs)
+
+
+def test_what_sentences_add_to_bleu_is_in_their_order_and_makes_it(trained):
+    task, teacher = trained
+    model = task.load(teacher)
+    score = task.evaluate(model, teacher)
+    assert float(scores_of("BLEU", np.array(score.parts).sum(0))) == pytest.approx(score.value)
+    few = task.evaluate(model, teacher, count=5)
+    assert few.parts == score.parts[:5]
+    # The references' lengths, in the order of the data.
+    wanted = [corpus_bleu([target], [[target]]).ref_len for _, target in read_pairs(task.recipe.data.test)]
+    assert [part[1] for part in score.parts] == wanted
+
+
+def test_a_forced_pass_sees_the_evaluation_pairs_in_their_order(trained):
+    task, teacher = trained
+    pairs, tokenizer = read_pairs(task.recipe.data.test), task._tokenizer_of(teacher)
+    rows = [row for batch in task.forced(teacher, 8) for row in zip(*batch.values(), strict=True)]
+    assert len(rows) == 8
+    for (source, target), (ids, real, inputs, decoded) in zip(pairs, rows, strict=False):
+        assert tokenizer.decode(ids[real.bool()], skip_special_tokens=True) == source
+        # One step behind: without its end.
+        assert tokenizer.decode(inputs[decoded.bool()], skip_special_tokens=True) == target
+    assert sum(len(batch["input_ids"]) for batch in task.forced(teacher)) == len(pairs)
 
 
 def test_the_full_graph_gives_exactly_the_teachers_own_score(trained):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...finders import finder_class
 from ..recipe import Method, Sweep, Timing
 from .settings import Setting, expand_all
 
-__all__ = ["GRIDS", "SweepGrid", "grid_of", "timed_settings"]
+__all__ = ["GRIDS", "SweepGrid", "grid_of", "timed_settings", "united"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,14 @@ def grid_of(sweep: Sweep) -> SweepGrid:
         tuple(sorted(set(named.windows if sweep.windows is None else sweep.windows))),
         tuple(sorted(set(named.globals if sweep.globals is None else sweep.globals))),
     )
+
+
+def united(setting: Setting, windows: tuple[int, ...], few: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The windows and numbers of global tokens that a setting is united with.
+
+    A bound is united with none: with anything more than it needs, it would bound nothing.
+    """
+    return ((0,), (0,)) if finder_class(setting.method).about.bound else (windows, few)
 
 
 def timed_settings(timing: Timing) -> dict[tuple[int, int], list[Setting]]:

@@ -99,7 +99,7 @@ def _unit(
     # Once before it counts: memory is fetched and caches fill. Graphs are looked at only then, as that takes time.
     for turn in range(asked.repeats + 1):
         for setting, used in chosen.items():
-            watched = {site: Watched(each, finders.traces.place(*site), False) for site, each in used.items()}
+            watched = {site: Watched(each, finders.traces.place(*site)) for site, each in used.items()}
             own = softmax if setting == SOFTMAX else model
             seconds, spent, score = _timed(own, used if turn else watched, asked, task, finders.folder, kinds)
             clock = clocks[setting]

@@ -28,6 +28,8 @@ class Score:
     sequences: int
     signature: str | None = None
     details: Mapping[str, float] = field(default_factory=dict)
+    # What each sequence adds to it, in their order, as `scores_of` takes it.
+    parts: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,13 @@ class Task(Protocol):
         """Score a model (perhaps on predicted graphs) on the evaluation data; the tokenizer is the teacher's.
 
         whole_prefix: decode without a cache, so that finders that look ahead within the prefix can be measured too.
+        """
+
+    def forced(self, teacher: Path, count: int | None = None) -> Iterator[dict[str, Tensor]] | None:
+        """Inputs for one pass over the evaluation data in which the model is told what it should have said.
+
+        The same sequences, in the order of a score's parts, whatever a model says by itself. None where `evaluate` is
+        such a pass already.
         """
 
 

@@ -88,11 +88,13 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
         model.eval()
         blocks = self._hidden_blocks(teacher)[: count or self.recipe.evaluate]
         losses, right, apart = [], [], []
+        parts: list[tuple[float, ...]] = []
         for some in ordered_batches(blocks, batch or self.recipe.training.batch):
             seen, answers = (torch.stack([one[name] for one in some]) for name in ("input_ids", "labels"))
             asked = answers != IGNORED
             logits = model(input_ids=seen.to(model.device)).logits[asked.to(model.device)].float().cpu()
             losses.append(cross_entropy(logits, answers[asked], reduction="none").double())
+            parts += [(float(one.sum()), len(one)) for one in losses[-1].split(asked.sum(-1).tolist())]
             right.append(logits.argmax(-1) == answers[asked])
             # Where the model sees something else than a mask, nothing has to be fetched.
             fetched = seen[asked] == self._tokenizer_of(teacher).mask_token_id
@@ -101,7 +103,11 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
         details = {"far tokens": float(far.sum()), "accuracy": float(torch.cat(right).double().mean())}
         if far.any():
             details["far perplexity"] = math.exp(float(loss[far].mean()))
-        return Score(self.metric, math.exp(float(loss.mean())), self.better, len(blocks), None, details)
+        value = math.exp(float(loss.mean()))
+        return Score(self.metric, value, self.better, len(blocks), None, details, tuple(parts))
+
+    def forced(self, teacher: Path, count: int | None = None) -> None:
+        return None
 
     def _new_tokenizer(self) -> PreTrainedTokenizerBase:
         return byte_level(read_texts(self.recipe.data.train), self.recipe.vocabulary)

@@ -16,6 +16,7 @@ from ...errors import InputError
 from ..recipe import Translation
 from .base import Inputs, Score, Tokens, draw, ordered_batches, padded
 from .data import Pair, read_pairs
+from .scores import bleu_parts
 from .sentences import NOISY, Collator, encode
 from .taught import TaughtTask
 from .teacher import from_checkpoint, from_config
@@ -89,7 +90,12 @@ class TranslationTask(TaughtTask[Translation]):
         result = bleu.corpus_score(said, [wanted])
         right = sum(one == other for one, other in zip(said, wanted, strict=True))
         details = {"exact sentences": right / len(said), "length ratio": result.sys_len / result.ref_len}
-        return Score(self.metric, result.score, self.better, len(said), str(bleu.get_signature()), details)
+        signature, parts = str(bleu.get_signature()), bleu_parts(said, wanted)
+        return Score(self.metric, result.score, self.better, len(said), signature, details, parts)
+
+    def forced(self, teacher: Path, count: int | None = None) -> Iterator[dict[str, Tensor]]:
+        _, examples = self._test_examples(teacher)
+        return self.batches(teacher, examples[: count or self.recipe.evaluate], self.recipe.training.batch)
 
     @torch.no_grad()
     def _translate(
