@@ -1,6 +1,5 @@
 """Hugging Face models of many families: padding, causality, decoding, predicting and recording."""
 
-import math
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import transformers as hf
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from sparsefinder import Full, GlobalTokens, Graph, InputError, Layout, Window, entmax
+from sparsefinder import Full, GlobalTokens, Graph, InputError, Layout, Window
 from sparsefinder.core.layout import Grid
 from sparsefinder.finders import About, Finder
 from sparsefinder.finders.base import Keys, Queries
@@ -26,15 +25,6 @@ def eager_entmax(model: PreTrainedModel) -> PreTrainedModel:
     """The model's own eager attention with entmax in the place of softmax: an oracle that knows nothing of ours."""
     model.set_attn_implementation("eager")
     return model
-
-
-@pytest.fixture
-def _softmax_is_entmax(monkeypatch: pytest.MonkeyPatch) -> None:
-    def replaced(scores: Tensor, dim: int = -1, **kwargs: Any) -> Tensor:
-        low = torch.finfo(scores.dtype).min / 2
-        return entmax(scores.masked_fill(scores < low, -math.inf), 1.5, dim)
-
-    monkeypatch.setattr(torch.nn.functional, "softmax", replaced)
 
 
 @pytest.mark.usefixtures("_softmax_is_entmax")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ from ..errors import InputError
 from ..finders import Finder
 from ..fitted import Sparsefinder
 from ..traces.record import Record
-from .interface import KINDS, NAME, Attend, register
+from .attend import KINDS, Attend, Use, Within, opened
+from .interface import NAME, register
+from .recomputing import carry_uses
 from .sites import chosen_sites, find_sites, sites
 
 __all__ = ["alpha_of", "finders_for", "finders_of", "predicting", "record", "sites", "use_entmax", "use_finders"]
@@ -44,13 +47,14 @@ def use_entmax(
     values = {name: _alpha_of(alpha, attend) for name, (_, attend) in found.items()}
     model.set_attn_implementation(NAME)
     for name, (module, attend) in found.items():
-        attend.backend = backend
+        attend.for_good = Use(backend=backend)
         _set_alpha(module, attend, values[name], learn)
         module.sparsefinder = attend  # type: ignore[assignment]
     model.config.entmax = {"alpha": alpha_of(model), "learned": learn}
     # Transformers does not save which implementation a model uses, and would load it with softmax. With this entry in
     # its config.json it asks for entmax by name, and so refuses where Sparsefinder is not there to provide it.
     model.config.attn_implementation = NAME
+    carry_uses(model)
     return model
 
 
@@ -72,13 +76,11 @@ def use_finders(
     layer that returns a finder, or None to have none at a site.
     kinds, layers: which sites; all of them if None. Others stay as they are.
     exact: use predictions only as the order of work, and compute the full result.
+
+    Within a block of `predicting`, what the block says is used until its end.
     """
-    chosen = chosen_sites(model, kinds, layers)
-    assigned = finders_for(chosen, finders)
-    about = finders.about if isinstance(finders, Sparsefinder) else {}
-    for attend in chosen:
-        attend.finder, attend.about, attend.exact = assigned.get((attend.kind, attend.layer)), about, exact
-        attend.backend = attend.backend if backend is None else backend
+    for attend, use in _uses(model, finders, kinds, layers, exact).items():
+        attend.for_good = replace(use, backend=backend or attend.for_good.backend)
     return model
 
 
@@ -87,11 +89,12 @@ def finders_of(model: PreTrainedModel) -> Sparsefinder:
 
     >>> finders_of(load_model("me/bert-with-finders"))
     """
-    on = {(attend.kind, attend.layer): attend for attend in sites(model).values() if attend.finder is not None}
-    abouts = [attend.about for attend in on.values()]
+    every = {(attend.kind, attend.layer): attend.use for attend in sites(model).values()}
+    finders = {site: use.finder for site, use in every.items() if use.finder is not None}
+    abouts = [every[site].about for site in finders]
     # What is known holds for finders that were fitted together, not for a mixture.
     about = abouts[0] if abouts and all(each is abouts[0] for each in abouts) else {}
-    return Sparsefinder({site: attend.finder for site, attend in on.items() if attend.finder is not None}, about)
+    return Sparsefinder(finders, about)
 
 
 @contextmanager
@@ -109,15 +112,14 @@ def predicting(
     >>> with predicting(model, Window(11), kinds=["decoder"], layers=[0, 1]):
     ...     model.generate(**inputs)
 
-    The arguments are those of `use_finders`, and what was used before is used again afterwards.
+    The arguments are those of `use_finders`, and what was used before is used again afterwards. The block holds for this
+    model, not for copies of it, and for the thread that opens it: another one opens its own, or runs in the context of
+    this one (`asyncio.to_thread`, `contextvars.copy_context().run`). With gradient checkpointing, `backward()` may come
+    after the block: it uses what was used forward.
     """
-    every = sites(model).values()
-    before = [(attend, attend.finder, attend.about, attend.exact, attend.backend) for attend in every]
-    try:
-        yield use_finders(model, finders, kinds=kinds, layers=layers, exact=exact, backend=backend)
-    finally:
-        for attend, finder, about, was_exact, was_backend in before:
-            attend.finder, attend.about, attend.exact, attend.backend = finder, about, was_exact, was_backend
+    uses = _uses(model, finders, kinds, layers, exact)
+    with opened(Within({attend: replace(uses[attend], backend=backend or attend.use.backend) for attend in uses})):
+        yield model
 
 
 @contextmanager
@@ -134,18 +136,28 @@ def record(
     ...     model(**inputs)
     >>> records[0].gold.sparsity()
 
-    With `sink`, each record goes there instead as it comes, and nothing is kept: for more than memory holds.
+    With `sink`, each record goes there instead as it comes, and nothing is kept: for more than memory holds. As with
+    `predicting`, calls of other threads and of copies are not collected, nor is a layer that is computed again for its
+    gradient.
     """
     records: list[Record] = []
     take = records.append if sink is None else sink
-    chosen = chosen_sites(model, kinds, layers)
-    for attend in chosen:
-        attend.sinks.append(take)
-    try:
+    with opened(Within(sinks=dict.fromkeys(chosen_sites(model, kinds, layers), take))):
         yield records
-    finally:
-        for attend in chosen:
-            attend.sinks.remove(take)
+
+
+def _uses(
+    model: PreTrainedModel,
+    finders: Finders | None,
+    kinds: Sequence[str] | None,
+    layers: Sequence[int] | None,
+    exact: bool,
+) -> dict[Attend, Use]:
+    """What the chosen sites shall attend with."""
+    chosen = chosen_sites(model, kinds, layers)
+    assigned = finders_for(chosen, finders)
+    about = finders.about if isinstance(finders, Sparsefinder) else {}
+    return {attend: Use(assigned.get((attend.kind, attend.layer)), about, exact) for attend in chosen}
 
 
 def _alpha_of(alpha: Alpha, attend: Attend) -> float | list[float]:

@@ -16,7 +16,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ..errors import InputError
-from .interface import KINDS, Attend, Decoding
+from .attend import KINDS, Attend, Decoding
 
 __all__ = ["chosen_sites", "find_sites", "sites"]
 
