@@ -1,5 +1,8 @@
 """Gradient checkpointing: gradients are those without it, wherever and whenever `backward()` runs."""
 
+import gc
+import inspect
+import weakref
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
@@ -162,6 +165,34 @@ def test_nothing_is_recorded_twice(checkpointed: Checked) -> None:
     with record(model) as records:
         loss(model, words(2, 9)).backward()
     assert [(one.kind, one.layer) for one in records] == [("encoder", 0), ("encoder", 1)]
+
+
+@pytest.mark.parametrize("checkpointed", [plain, *CHECKPOINTED])
+def test_a_model_that_nobody_needs_goes_at_once(checkpointed: Checked) -> None:
+    model = trained("bert", checkpointed)
+    gone, weight = weakref.ref(model), weakref.ref(next(model.parameters()))
+    gc.disable()
+    try:
+        del model
+        assert gone() is None
+        assert weight() is None
+    finally:
+        gc.enable()
+
+
+def test_switched_twice_is_carried_as_once() -> None:
+    ids, found = words(2, 9), []
+    for each in (plain, early_stopping):
+        model = use_entmax(trained("bert", each), 2.0)
+        after_the_block(model, ids)
+        found.append(gradients(model))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-12)
+
+
+def test_its_arguments_stay_known() -> None:
+    model = make("bert")
+    own = inspect.signature(model.gradient_checkpointing_enable)
+    assert inspect.signature(use_entmax(model).gradient_checkpointing_enable) == own
 
 
 @pytest.mark.parametrize("checkpointed", CHECKPOINTED)
