@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...finders import Finder, Full, GlobalTokens, Window
+from ...finders import Finder, Full
+from ...finders.fixed import united
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Accuracy, Recipe
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["AccuracyPoint", "accuracy_points", "sweep_accuracy"]
 
 # Changes when points change for reasons that no recipe shows.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,8 @@ def _score(
 
     asked = recipe.accuracy or Accuracy()
     kinds = _kinds(folder, asked)
-    extra = Window(point.window) | GlobalTokens(point.globals)
     used: dict[Site, Finder] = {
-        site: Full() if point.setting == FULL else finders.at(point.setting, site) | extra
+        site: Full() if point.setting == FULL else united(finders.at(point.setting, site), point.window, point.globals)
         for site in finders.traces.sites
         if site[0] in kinds
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,14 @@ from jaxtyping import Float
 from ...core.ratios import every_ratio, mean
 from ...errors import SparsefinderError
 from ...finders import Finder
+from ...finders.fixed import united
 from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe
 from .grids import SweepGrid, grid_of
 from .jobs import Job, run_jobs, shares
-from .masks import Masks, masks_of
+from .masks import GraphMasks, Masks, masks_of
 from .points import RECALL, set_aside, write_points
 from .run_finders import RunFinders, site_name
 from .settings import Setting
@@ -33,7 +34,7 @@ from .tally import GoldPairs, Tally, tally
 __all__ = ["Unit", "measure", "recall_units", "sweep_recall"]
 
 # Changes when points change for reasons that no recipe shows.
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def measure(path: Path, recipe: Recipe, units: Sequence[Unit]) -> None:
     passes: list[_Pass] = []
     for unit in units:
         try:
-            passes.append(_Pass(unit, [finders.at(setting, site) for setting in unit.settings]))
+            passes.append(_Pass(unit, [finders.at(setting, site) for setting in unit.settings], grid))
         except Exception as error:
             failed[unit.name] = error
     for sample in traces.samples(*site, recipe.sweep.batch, stop=recipe.sweep.sequences):
@@ -116,8 +117,8 @@ def measure(path: Path, recipe: Recipe, units: Sequence[Unit]) -> None:
 class _Pass:
     """A unit under way: its finders and what was counted so far."""
 
-    def __init__(self, unit: Unit, finders: list[Finder]) -> None:
-        self.unit, self._finders = unit, finders
+    def __init__(self, unit: Unit, finders: list[Finder], grid: SweepGrid) -> None:
+        self.unit, self._finders, self._grid = unit, finders, grid
         self.tallies: list[list[Tally]] = []
         self._blind = all(setting.inputs == "none" for setting in unit.settings)
         self._before: tuple[GoldPairs, list[Masks]] | None = None
@@ -131,7 +132,26 @@ class _Pass:
     def add(self, sample: Sample, gold: GoldPairs) -> None:
         n, m, d = sample.q.shape[2], sample.k.shape[2], sample.q.shape[3]
         self._costs.append([one.cost(n, m, d) / max(1, n * m * d) for one in self._finders])
-        self.tallies.append([tally(masks, gold) for masks in self._masks(sample, gold)])
+        if any(one.about.besides for one in self._finders):
+            self.tallies.append([self._besides(one, sample, gold) for one in self._finders])
+        else:
+            self.tallies.append([tally(masks, gold) for masks in self._masks(sample, gold)])
+
+    def _besides(self, one: Finder, sample: Sample, gold: GoldPairs) -> Tally:
+        """Of a finder that chooses besides windows and global tokens: anew for each of them."""
+
+        def counted(window: int, few: int) -> Tally:
+            return tally(GraphMasks(united(one, window, few)(sample.q, sample.k, sample.layout)), gold)
+
+        every = [[counted(window, few) for window in self._grid.windows] for few in self._grid.globals]
+        picked = {
+            name: np.stack([
+                np.stack([getattr(each, name)[:, row, column] for column, each in enumerate(several)], 1)
+                for row, several in enumerate(every)
+            ], 1)
+            for name in ("predicted", "hits", "complete", "empty")
+        }  # fmt: skip
+        return replace(every[0][0], **picked)
 
     def _masks(self, sample: Sample, gold: GoldPairs) -> list[Masks]:
         if not self._blind:
