@@ -64,8 +64,9 @@ class RunningTimes:
 
     def _of(self, size: int | None) -> list[Mapping[str, Any]]:
         """The rows of one block size, or of all but 1 if there are others."""
-        sizes = {size} if size is not None else set(self.sizes) - {1} or {1}
-        return [row for row in self.rows if row["block"] in sizes]
+        if size is not None:
+            return [row for row in self.rows if row["block"] == size]
+        return [row for row in self.rows if row["block"] != 1 or self.sizes == [1]]
 
     def to_page(self) -> dict[str, Any]:
         def plain(spot: Spot | None) -> dict[str, Any] | None:
