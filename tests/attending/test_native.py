@@ -286,7 +286,7 @@ def test_numbers_that_are_not_finite_are_refused(number: float, n: int) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda c: c | {"alpha": 1.0}, "alpha of 1"),
+        (lambda c: c | {"alpha": 1.0}, "alpha up to 1"),
         (lambda c: c | {"dropout": 0.5}, "dropout"),
         (lambda c: c | {"bias": torch.zeros(1, 1, 1, 1)}, "bias"),
         (lambda c: c | {name: c[name].double() for name in "qkv"}, "float32"),

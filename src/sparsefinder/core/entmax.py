@@ -1,9 +1,10 @@
 """The α-entmax mapping, its threshold, and its gradient in the scores and in α.
 
 With a = α − 1, entmax gives a score z the weight p = [1 + a (z − λ)]₊^(1/a), where λ makes the weights sum to one
-(Eq. 3 of the paper, with τ = a λ − 1). The form stays well conditioned down to α = 1, where it is softmax and λ is
-log-sum-exp. λ is found without sorting, by Newton's method on the norm (Σ p)^a, which is convex in λ for α ≤ 2 and
-nearly linear: starting left of the root it never overshoots, and four to six passes over a row are enough.
+(Eq. 3 of the paper, with τ = a λ − 1). The form stays well conditioned around α = 1, where it is softmax and λ is
+log-sum-exp. λ is found without sorting, by Newton's method on (Σ p)^a. From α = 1 to 2 that is a norm, falling and
+convex in λ, below α = 1 it is rising and concave: starting left of the root, Newton never overshoots. It is nearly
+linear, so that four to six passes over a row are enough.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ __all__ = ["entmax", "entmax_threshold"]
 # Rows are worked on in pieces of this many numbers, so that the passes of the solver run in the processor's cache.
 CPU_PIECE = 1 << 18
 NEWTON_STEPS = 60
-# Below this a, log1p(a u) / a equals u to float precision: softmax.
+# Nearer to zero than this a, log1p(a u) / a equals u to float precision: softmax.
 SMALLEST_A = 1e-12
+# What lies above the threshold by no more than this many units of rounding gets no weight, from α = 2 on.
+EDGE = 8
 
 
 def entmax(
@@ -39,8 +42,12 @@ def entmax(
     tensor([0.8307, 0.1693, 0.0000])
 
     `alpha` is 1 for softmax, 2 for sparsemax, 1.5 for the paper's choice; as a tensor it broadcasts against the scores
-    (one value per head: shape [heads, 1, 1]) and gets its gradient. A row of −inf gives zeros. NaN and +inf are errors:
-    looked for on the CPU, where that is free, and elsewhere only with `check=True`, because it waits for the device.
+    (one value per head: shape [heads, 1, 1]) and gets its gradient. Between 0 and 1, weights fall off more slowly than
+    those of softmax, and none is zero. A row of −inf gives zeros. NaN and +inf are errors: looked for on the CPU, where
+    that is free, and elsewhere only with `check=True`, because it waits for the device.
+
+    From α = 2 on, the gradient jumps where a score crosses the threshold. A score on it, or above it by the rounding of
+    the threshold alone, is outside: it has no weight, and the gradient is that of the row without it.
     """
     rows, alpha_rows = _as_rows(scores, alpha, dim, check)
     if isinstance(alpha_rows, float) and alpha_rows == 1.0:
@@ -61,13 +68,13 @@ def entmax_threshold(
     tensor(0.1771)
 
     The threshold of some of the scores never exceeds the threshold of all of them: a partial row already rules out
-    every score below it. At α = 1 everything gets weight and the threshold is −inf.
+    every score below it. Up to α = 1 everything gets weight and the threshold is −inf.
     """
     rows, alpha_rows = _as_rows(scores.detach(), alpha, dim, check)
     if isinstance(alpha_rows, Tensor):
         raise InputError("alpha", "a tensor", "a number: a threshold is computed for one alpha at a time")
     shape = scores.movedim(dim, -1).shape[:-1]
-    if alpha_rows == 1.0:
+    if alpha_rows <= 1.0:
         return rows.new_full(shape, -math.inf)
     thresholds = rows.new_full((rows.shape[0], 1), -math.inf)
     for piece in _pieces(rows):
@@ -98,11 +105,11 @@ def _as_rows(
     if check or (check is None and scores.device.type == "cpu"):
         _refuse_infinite(rows)
     if not isinstance(alpha, Tensor):
-        if not 1 <= alpha < math.inf:
-            raise InputError("alpha", alpha, "a number from 1 (softmax) upwards, such as 1.5")
+        if not 0 < alpha < math.inf:
+            raise InputError("alpha", alpha, "a number above 0, such as 1.5; 1 is softmax")
         return rows, float(alpha)
-    if not bool((alpha.detach() >= 1).all() and alpha.detach().isfinite().all()):
-        raise InputError("alpha", f"values down to {alpha.min().item():g}", "numbers from 1 (softmax) upwards")
+    if not bool((alpha.detach() > 0).all() and alpha.detach().isfinite().all()):
+        raise InputError("alpha", f"values down to {alpha.min().item():g}", "numbers above 0; 1 is softmax")
     try:
         one_a_row = torch.broadcast_to(alpha, (*scores.shape[:dim], 1, *scores.shape[dim:][1:]))
     except RuntimeError:
@@ -150,7 +157,7 @@ class _Entmax(torch.autograd.Function):
                 shifted.mul_(0.5)
                 shifted.sub_(_solve_15(shifted)).clamp_(min=0).square_()
             elif alpha == 2.0:
-                shifted.sub_(_solve_2(shifted)).clamp_(min=0)
+                torch.nn.functional.threshold_(shifted.sub_(_solve_2(shifted)), float(_edge(shifted, 1.0)), 0.0)
             else:
                 weights[piece] = _weights_any(shifted, alpha - 1)
         ctx.save_for_backward(weights, *([alpha] if isinstance(alpha, Tensor) else []))
@@ -229,14 +236,33 @@ def _solve_2(x: Float[Tensor, "rows m"]) -> Float[Tensor, "rows 1"]:
 
 def _weights_any(z: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "rows m"]:
     """The weights for any α, for rows whose maximum is zero. Renormalised: λ is only known to rounding."""
-    p, _ = _powers(z, _solve_any(z, a), a)
+    lam = _solve_any(z, a)
+    p, _ = _powers(z, lam, a)
+    if bool((torch.as_tensor(a) >= 1).any()):
+        above = z - lam
+        p = p.masked_fill(1 + a * above <= _edge(above, a), 0.0)
     return (p / p.sum(-1, keepdim=True).clamp_min(torch.finfo(p.dtype).tiny)).to(z.dtype)
+
+
+def _edge(rows: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "*rows"]:
+    """What 1 + a (z − λ) has to exceed for a weight: from α = 2 on more than rounding, because the gradient jumps.
+
+    The highest score of a row always has more, (1/m)^a at least.
+    """
+    a = torch.as_tensor(a, dtype=rows.dtype, device=rows.device)
+    rounding = EDGE * torch.finfo(rows.dtype).eps
+    return torch.where(a >= 1, (torch.pow(rows.shape[-1], -a) / 2).clamp(max=rounding), 0.0)
+
+
+def _apart_from_zero(a: Tensor) -> Tensor:
+    """So that it can be divided by."""
+    return torch.where(a.abs() < SMALLEST_A, SMALLEST_A, a)
 
 
 def _powers(z: Tensor, lam: Tensor, a: float | Tensor) -> tuple[Tensor, Tensor]:
     """P = [1 + a (z − λ)]₊^(1/a) and p^(1 − a), through log1p so that nothing is lost near a = 0."""
     if isinstance(a, Tensor):
-        a = a.to(lam.dtype).clamp_min(SMALLEST_A)
+        a = _apart_from_zero(a.to(lam.dtype))
     base = (a * (z - lam)).clamp_(min=-1)
     p = (torch.log1p(base) / a).exp()
     return p, torch.where(base > -1, p / (1 + base), 0.0)
@@ -245,13 +271,13 @@ def _powers(z: Tensor, lam: Tensor, a: float | Tensor) -> tuple[Tensor, Tensor]:
 def _solve_any(z: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "rows 1"]:
     """λ with Σ p = 1 for any α, for rows whose maximum is zero.
 
-    Newton from the left for α ≤ 2. Above, a weight leaves the support with an infinite slope, so Newton's steps
+    Newton from the left for α ≤ 2, below α = 1 too. Above, a weight leaves the support with an infinite slope, so Newton's steps
     cannot be trusted there and the bracket is halved instead, in float64.
     """
     steep = bool((torch.as_tensor(a) > 1).any())
     if steep:
         z = z.double()
-    step_size = torch.as_tensor(a, dtype=z.dtype, device=z.device).clamp_min(SMALLEST_A)
+    step_size = _apart_from_zero(torch.as_tensor(a, dtype=z.dtype, device=z.device))
     finite = (z > -math.inf).sum(-1, keepdim=True).clamp_min(1)
     low = torch.zeros_like(finite, dtype=z.dtype)
     # All weights are equal at the most: λ ≤ (1 − m^(−a)) / a.
