@@ -115,7 +115,7 @@ def recipes(draw: st.DrawFn, depth: int = 2) -> Recipe:
         return kind, draw(ends), draw(ends)
     if kind == "buckets":
         return kind, draw(st.integers(1, 6)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    return kind, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])), draw(st.integers(1, 5))
+    return kind, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])), draw(st.integers(1, 5) | st.sampled_from([8, 16, 64]))
 
 
 def build(recipe: Recipe, grid: Grid) -> Graph:

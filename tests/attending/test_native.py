@@ -385,3 +385,9 @@ def test_exact_where_the_screen_does_not_pay() -> None:
     with native.counting() as counted:
         assert_same(q, k, v, exact=True, gradients=False)
     assert int(counted.pairs.sum()) > 300 * 3000 // 2
+
+
+def test_weights_too_small_for_a_float_have_no_gradient() -> None:
+    """Near α = 1 a weight is a high power: what is left of it may be nothing, and that has no logarithm."""
+    q, k, v = draw((1, 1, 64, 8), (1, 1, 200, 8), (1, 1, 200, 4), spread=8.0)
+    assert_same(q, k, v, alpha=torch.tensor([1.05]), tolerance=1e-4)

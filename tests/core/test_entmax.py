@@ -102,11 +102,11 @@ def test_a_score_on_the_threshold_is_outside(alpha: float, dtype: torch.dtype) -
         scores = exact.to(dtype).requires_grad_()
         without = scores.detach()[inside].requires_grad_()
         upstream = torch.linspace(-1, 2, len(scores), dtype=dtype)
-        for given in (alpha, torch.tensor([alpha], dtype=dtype)):
-            weights = entmax(scores, given)
+        for chosen in (alpha, torch.tensor([alpha], dtype=dtype)):
+            weights = entmax(scores, chosen)
             assert torch.equal(weights > 0, inside), seed
             (grad,) = torch.autograd.grad(weights, scores, upstream)
-            (wanted,) = torch.autograd.grad(entmax(without, given), without, upstream[inside])
+            (wanted,) = torch.autograd.grad(entmax(without, chosen), without, upstream[inside])
             # Slopes are p^(2 − α), up to so much for the least weights.
             tolerance = 8 * torch.finfo(dtype).eps * {2.0: 1, 3.0: 64, 5.0: 16**3}[alpha]
             torch.testing.assert_close(grad[inside], wanted, rtol=1e-5, atol=tolerance)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sparsefinder import Graph, GlobalTokens, Layout, Window, attention
+from sparsefinder import GlobalTokens, Graph, Layout, Window, attention
 from sparsefinder.finders import BigBird, BlockCentroids, BlockTopK, Distance, Finder, Fitting
 from sparsefinder.finders.dials import Needs
 from sparsefinder.finders.fixed import united

@@ -35,8 +35,9 @@ def refusal(call: Call) -> str | None:
 def run(call: Call) -> Float[Tensor, "batch heads n e"]:
     if _gathering_pays(call):
         return _run_gathered(call)
-    parts = [_maybe_again(_dense_chunk, call, queries) for queries in _chunks(call)]
-    return torch.cat(parts, 2) if parts else call.v.new_zeros(*call.q.shape[:3], call.v.shape[-1])
+    # Where there is no query there is a chunk of none, so that the result has a gradient all the same.
+    parts = [_maybe_again(_dense_chunk, call, queries) for queries in list(_chunks(call)) or [slice(0, 0)]]
+    return torch.cat(parts, 2)
 
 
 def weights(call: Call) -> Float[Tensor, "batch heads n m"]:

@@ -271,8 +271,8 @@ def _powers(z: Tensor, lam: Tensor, a: float | Tensor) -> tuple[Tensor, Tensor]:
 def _solve_any(z: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "rows 1"]:
     """λ with Σ p = 1 for any α, for rows whose maximum is zero.
 
-    Newton from the left for α ≤ 2, below α = 1 too. Above, a weight leaves the support with an infinite slope, so Newton's steps
-    cannot be trusted there and the bracket is halved instead, in float64.
+    Newton from the left for α ≤ 2, below α = 1 too. Above 2, a weight leaves the support with an infinite slope, so
+    Newton's steps cannot be trusted there and the bracket is halved instead, in float64.
     """
     steep = bool((torch.as_tensor(a) > 1).any())
     if steep:

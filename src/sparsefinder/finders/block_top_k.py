@@ -38,7 +38,7 @@ class BlockTopK(Finder):
     besides: blocks that window and global tokens cover whole are not among them.
 
     k: one number for all heads, or one per head.
-    score: blocks are compared by their "product", as in the paper, or by their "distance", as the projection is learned.
+    score: blocks are compared by "product", as in the paper, or by "distance", which the projection is learned for.
     projection: learned by `learn(..., block=block, pooling=pooling)`; None for queries and keys as they are.
     """
 

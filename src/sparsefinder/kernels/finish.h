@@ -33,8 +33,10 @@ inline void weigh(Candidates* const rows[8], int number, const Exponent& exponen
         const double y = static_cast<double>(row.values[j]) - row.bound - tau;
         if (y <= least) continue;
         const double p = std::pow(y, exponent.exact);
-        total += p;
+        // Near α = 1 a weight is a high power of y: it may be too small for a float.
         row.values[kept] = static_cast<float>(p);
+        if (row.values[kept] == 0.0f) continue;
+        total += p;
         row.keys[kept++] = row.keys[j];
       }
       // τ is only known to rounding.

@@ -33,8 +33,8 @@ def _paper(
         _method("kmeans", clusters=buckets, top_k=(1, 2)),
         _method("reformer", both, buckets=buckets),
         _method("routing", both, clusters=clusters),
-        # Their own windows and global tokens are off: every setting gets those of the grid, and BigBird draws its blocks
-        # anew besides each of them.
+        # Their own windows and global tokens are off: every setting gets those of the grid, and BigBird draws blocks
+        # besides each of them.
         _method("bigbird", random_blocks=blocks, block=1, window=0, globals=0),
         _method("longformer", globals=tokens, window=0),
         _method("window"),
