@@ -1,10 +1,8 @@
 """The α-entmax mapping, its threshold, and its gradient in the scores and in α.
 
 With a = α − 1, entmax gives a score z the weight p = [1 + a (z − λ)]₊^(1/a), where λ makes the weights sum to one
-(Eq. 3 of the paper, with τ = a λ − 1). The form stays well conditioned around α = 1, where it is softmax and λ is
-log-sum-exp. λ is found without sorting, by Newton's method on (Σ p)^a. From α = 1 to 2 that is a norm, falling and
-convex in λ, below α = 1 it is rising and concave: starting left of the root, Newton never overshoots. It is nearly
-linear, so that four to six passes over a row are enough.
+(Eq. 2 of the paper, with τ = a λ − 1); `solving.py` finds it. The form stays well conditioned around α = 1, where it is
+softmax and λ is log-sum-exp.
 """
 
 from __future__ import annotations
@@ -17,16 +15,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import InputError
+from .solving import edge, solve_2, solve_15, solve_any, weights_any
 
 __all__ = ["entmax", "entmax_threshold"]
 
 # Rows are worked on in pieces of this many numbers, so that the passes of the solver run in the processor's cache.
 CPU_PIECE = 1 << 18
-NEWTON_STEPS = 60
-# Nearer to zero than this a, log1p(a u) / a equals u to float precision: softmax.
-SMALLEST_A = 1e-12
-# What lies above the threshold by no more than this many units of rounding gets no weight, from α = 2 on.
-EDGE = 8
 
 
 def entmax(
@@ -82,11 +76,11 @@ def entmax_threshold(
         shifted = rows[piece] - top
         a = alpha_rows - 1
         if alpha_rows == 1.5:
-            bound = top + _solve_15(shifted / 2) * 2
+            bound = top + solve_15(shifted / 2) * 2
         elif alpha_rows == 2.0:
-            bound = top + _solve_2(shifted)
+            bound = top + solve_2(shifted)
         else:
-            bound = top + _solve_any(shifted, a).to(top.dtype) - 1 / a
+            bound = top + solve_any(shifted, a).to(top.dtype) - 1 / a
         thresholds[piece] = torch.where((shifted == -math.inf).all(-1, keepdim=True), -math.inf, bound)
     return thresholds.reshape(shape).to(scores.dtype)
 
@@ -152,14 +146,15 @@ class _Entmax(torch.autograd.Function):
             part = rows[piece]
             shifted = torch.sub(part, _row_maximum(part), out=weights[piece])
             if isinstance(alpha, Tensor):
-                weights[piece] = _weights_any(shifted, alpha[piece] - 1)
+                weights[piece] = weights_any(shifted, alpha[piece] - 1)
             elif alpha == 1.5:
                 shifted.mul_(0.5)
-                shifted.sub_(_solve_15(shifted)).clamp_(min=0).square_()
+                shifted.sub_(solve_15(shifted)).clamp_(min=0).square_()
             elif alpha == 2.0:
-                torch.nn.functional.threshold_(shifted.sub_(_solve_2(shifted)), float(_edge(shifted, 1.0)), 0.0)
+                shifted.sub_(solve_2(shifted))
+                torch.nn.functional.threshold(shifted, float(edge(shifted, 1.0)), 0.0, inplace=True)
             else:
-                weights[piece] = _weights_any(shifted, alpha - 1)
+                weights[piece] = weights_any(shifted, alpha - 1)
         ctx.save_for_backward(weights, *([alpha] if isinstance(alpha, Tensor) else []))
         ctx.alpha = None if isinstance(alpha, Tensor) else alpha
         return weights
@@ -205,109 +200,3 @@ def _alpha_slope(p: Tensor, a: float | Tensor) -> Tensor:
     small = y.abs() < 0.05
     quotient = (torch.expm1(-y) + y) / torch.where(small, 1.0, y).square()
     return -p * log.square() * torch.where(small, series, quotient)
-
-
-def _solve_15(x: Float[Tensor, "rows m"]) -> Float[Tensor, "rows 1"]:
-    """τ with Σ (x − τ)₊² = 1, for rows whose maximum is zero: Newton on the norm."""
-    tau = x.new_full((x.shape[0], 1), -1.0)
-    tiny = torch.finfo(x.dtype).tiny
-    for _ in range(NEWTON_STEPS):
-        residual = (x - tau).clamp_(min=0)
-        norm = torch.linalg.vector_norm(residual, dim=-1, keepdim=True)
-        step = norm.mul_(norm - 1).div_(residual.sum(-1, keepdim=True).clamp_min_(tiny))
-        tau += _without_noise(step)
-        if _settled(step):
-            break
-    return tau
-
-
-def _solve_2(x: Float[Tensor, "rows m"]) -> Float[Tensor, "rows 1"]:
-    """τ with Σ (x − τ)₊ = 1, for rows whose maximum is zero: here Newton reaches the root after finitely many steps."""
-    tau = x.new_full((x.shape[0], 1), -1.0)
-    for _ in range(NEWTON_STEPS):
-        residual = (x - tau).clamp_(min=0)
-        total = residual.sum(-1, keepdim=True)
-        step = total.sub_(1).div_((residual > 0).sum(-1, keepdim=True).clamp_min_(1))
-        tau += _without_noise(step)
-        if _settled(step):
-            break
-    return tau
-
-
-def _weights_any(z: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "rows m"]:
-    """The weights for any α, for rows whose maximum is zero. Renormalised: λ is only known to rounding."""
-    lam = _solve_any(z, a)
-    p, _ = _powers(z, lam, a)
-    if bool((torch.as_tensor(a) >= 1).any()):
-        above = z - lam
-        p = p.masked_fill(1 + a * above <= _edge(above, a), 0.0)
-    return (p / p.sum(-1, keepdim=True).clamp_min(torch.finfo(p.dtype).tiny)).to(z.dtype)
-
-
-def _edge(rows: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "*rows"]:
-    """What 1 + a (z − λ) has to exceed for a weight: from α = 2 on more than rounding, because the gradient jumps.
-
-    The highest score of a row always has more, (1/m)^a at least.
-    """
-    a = torch.as_tensor(a, dtype=rows.dtype, device=rows.device)
-    rounding = EDGE * torch.finfo(rows.dtype).eps
-    return torch.where(a >= 1, (torch.pow(rows.shape[-1], -a) / 2).clamp(max=rounding), 0.0)
-
-
-def _apart_from_zero(a: Tensor) -> Tensor:
-    """So that it can be divided by."""
-    return torch.where(a.abs() < SMALLEST_A, SMALLEST_A, a)
-
-
-def _powers(z: Tensor, lam: Tensor, a: float | Tensor) -> tuple[Tensor, Tensor]:
-    """P = [1 + a (z − λ)]₊^(1/a) and p^(1 − a), through log1p so that nothing is lost near a = 0."""
-    if isinstance(a, Tensor):
-        a = _apart_from_zero(a.to(lam.dtype))
-    base = (a * (z - lam)).clamp_(min=-1)
-    p = (torch.log1p(base) / a).exp()
-    return p, torch.where(base > -1, p / (1 + base), 0.0)
-
-
-def _solve_any(z: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "rows 1"]:
-    """λ with Σ p = 1 for any α, for rows whose maximum is zero.
-
-    Newton from the left for α ≤ 2, below α = 1 too. Above 2, a weight leaves the support with an infinite slope, so
-    Newton's steps cannot be trusted there and the bracket is halved instead, in float64.
-    """
-    steep = bool((torch.as_tensor(a) > 1).any())
-    if steep:
-        z = z.double()
-    step_size = _apart_from_zero(torch.as_tensor(a, dtype=z.dtype, device=z.device))
-    finite = (z > -math.inf).sum(-1, keepdim=True).clamp_min(1)
-    low = torch.zeros_like(finite, dtype=z.dtype)
-    # All weights are equal at the most: λ ≤ (1 − m^(−a)) / a.
-    high = -torch.expm1(-step_size * finite.log()) / step_size
-    if steep:
-        for _ in range(NEWTON_STEPS):
-            middle = (low + high) / 2
-            above = _powers(z, middle, a)[0].sum(-1, keepdim=True) >= 1
-            low, high = torch.where(above, middle, low), torch.where(above, high, middle)
-        return low
-    lam = low
-    tiny = torch.finfo(z.dtype).tiny
-    for _ in range(NEWTON_STEPS):
-        p, slope = _powers(z, lam, a)
-        total = p.sum(-1, keepdim=True).clamp_min(tiny)
-        rise = -torch.expm1(-step_size * total.log()) / step_size
-        step = rise * total / slope.sum(-1, keepdim=True).clamp_min(tiny)
-        lam = lam + _without_noise(step)
-        if _settled(step):
-            break
-    return lam
-
-
-def _without_noise(step: Tensor) -> Tensor:
-    """Drop steps that are only rounding, in place: a row then stands still while others go on, and so does not depend
-    on what rows it is computed with.
-    """
-    return step.masked_fill_(step <= 4 * torch.finfo(step.dtype).eps, 0.0)
-
-
-def _settled(step: Tensor) -> bool:
-    """Whether all rows stand still. Asked of the CPU only: elsewhere asking costs more than another step."""
-    return step.device.type == "cpu" and not bool(step.any())

@@ -1,4 +1,4 @@
-"""Sparsefinder on blocks, v2: each centroid takes its nearest blocks of queries and of keys. Sec. 7 of the paper."""
+"""Sparsefinder on blocks, v2: each centroid takes its nearest blocks of queries and of keys. Sec. 6.1 of the paper."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BlockCentroids(Learned):
 
     about = About(
         "block-centroids", "blocks, centroids (v2)", "paper", compares="closeness",
-        paper="Treviso et al., 2022, Sec. 7", besides=True, dials=(Dial("k", whole=True),),
+        paper="Treviso et al., 2022, Sec. 6.1", besides=True, dials=(Dial("k", whole=True),),
         grid={"block": (16,), "clusters": (8,)}, look=Look("#9b2335", "#f0808c", "d"),
     )  # fmt: skip
 

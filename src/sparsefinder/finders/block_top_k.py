@@ -1,4 +1,4 @@
-"""Sparsefinder on blocks, v1: for each block of queries the blocks of keys that score best. Sec. 7 of the paper."""
+"""Sparsefinder on blocks, v1: for each block of queries the blocks of keys that score best. Sec. 6.1 of the paper."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class BlockTopK(Finder):
     projection: Projection | None = field(default=None, metadata=LEARNED)
 
     about = About(
-        "block-topk", "blocks, top-k (v1)", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 7",
+        "block-topk", "blocks, top-k (v1)", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 6.1",
         besides=True, dials=(Dial("k", whole=True),), grid={"block": (16,)}, look=Look("#0b6e75", "#4fc3c9", "h"),
     )  # fmt: skip
 

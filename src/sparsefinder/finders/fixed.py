@@ -1,4 +1,4 @@
-"""Fixed patterns: the window and the global tokens that methods are united with. Sec. 4.3 of the paper."""
+"""Fixed patterns: the window and the global tokens that methods are united with. Sec. 4.7 of the paper."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@
 namespace sparsefinder::KERNEL_NAMESPACE {
 
 // What x − τ has to exceed for a weight. From α = 2 on the gradient jumps where a key gets weight: what is above τ by
-// rounding alone stays out (as in entmax.py). The highest score of a row always has more: (1 / count)^a at least.
+// rounding alone stays out (as in solving.py). The highest score of a row always has more: (1 / count)^a at least.
 inline double edge(const Exponent& exponent, int count) {
   if (exponent.exact > 1.0 || count == 0) return 0.0;
   const double rounding =

@@ -1,4 +1,4 @@
-"""Running time and quality of the block variants by number of attended blocks: Sec. 7 of the paper.
+"""Running time and quality of the block variants by number of attended blocks: Sec. 6.1 of the paper.
 
 For each size of a block and number of attended blocks, every method passes over the same evaluation data in turn, time
 and again, with the full model and with softmax attention among them: only times of one such unit can be compared. A
