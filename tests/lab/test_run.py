@@ -39,7 +39,7 @@ COMMON = {
     "accuracy": {"windows": [3], "methods": ["full", "window", {"method": "sketch", "r": 2, "share": [0.2]}]},
 }
 WORDS = "the cat and a dog saw one big red house near two small green trees by old blue water"
-TIMING = {"blocks": [1], "sizes": [2], "clusters": [2], "sequences": 4, "batch": 2, "repeats": 1}
+TIMING = {"blocks": [1], "sizes": [2], "clusters": [2], "sequences": 500, "batch": 8, "repeats": 1}
 # Kills its own process when something is given a name that contains a word: in the middle of a stage.
 KILLED = """
 import os, signal, sys
@@ -116,6 +116,7 @@ def test_the_second_run_computes_nothing(recipe: Path, tmp_path: Path) -> None:
     assert {file for file in times if file.is_file() and times[file] != after[file]} == set()
     assert _results(folder.path) == first
     _check_full_row(folder)
+    _check_timing(folder)
     run(load_recipe(recipe), tmp_path / "again", say=said.append)
     assert _results(tmp_path / "again/tiny") == first
 
@@ -130,6 +131,14 @@ def _check_full_row(folder: RunFolder) -> None:
     assert full["score"] == score["value"]
     assert full["sparsity"] == 0
     assert len(rows) == 3
+
+
+def _check_timing(folder: RunFolder) -> None:
+    """More sequences were asked for than there are: the rows say how many there were."""
+    there = json.loads((folder / "teacher/score.json").read_text())["sequences"]
+    assert there < TIMING["sequences"]
+    for file in (folder / "points/timing").glob("*.parquet"):
+        assert {row["sequences"] for row in parquet.read_table(file).to_pylist()} == {there}
 
 
 def test_killed_in_every_stage_it_ends_as_if_undisturbed(tmp_path: Path) -> None:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...finders import Finder, Full, GlobalTokens, Window
+from ...finders import Finder, Full
+from ...finders.fixed import united
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Accuracy, Recipe
 from ..tasks.base import Task
-from .grids import grid_of, united
+from .grids import grid_of, united_with
 from .points import ACCURACY, VERSION, set_aside, write_points
 from .run_finders import RunFinders
 from .settings import FULL, Setting, expand_all
@@ -69,7 +70,7 @@ def accuracy_points(folder: RunFolder, recipe: Recipe) -> list[AccuracyPoint]:
     common = [VERSION, finders.traces.teacher, task, asked.evaluate, _kinds(folder, asked)]
     every = [(FULL, 0, 0)]
     for setting in settings:
-        windows, global_tokens = united(setting, asked.windows, asked.globals)
+        windows, global_tokens = united_with(setting, asked.windows, asked.globals)
         every += [(setting, w, g) for w in windows for g in global_tokens if setting != FULL]
     points = []
     for setting, window, few in dict.fromkeys(every):
@@ -97,12 +98,12 @@ def _score(
 
     asked = recipe.accuracy or Accuracy()
     kinds = _kinds(folder, asked)
-    extra = Window(point.window) | GlobalTokens(point.globals)
-    used: dict[Site, Finder] = {
-        site: Full() if point.setting == FULL else (finders.at(point.setting, site) | extra).to(model.device)
-        for site in finders.traces.sites
-        if site[0] in kinds
-    }
+    used: dict[Site, Finder] = {}
+    for site in finders.traces.sites:
+        if site[0] in kinds:
+            full = point.setting == FULL
+            one = Full() if full else united(finders.at(point.setting, site), point.window, point.globals)
+            used[site] = one.to(model.device)
     # To decode step by step with a cache, what a query gets may depend neither on what comes after it nor on others.
     whole = any(not _stepwise(each, site) for site, each in used.items())
     watched = {site: Watched(each, finders.traces.place(*site)) for site, each in used.items()}

@@ -10,7 +10,7 @@ from ...finders import finder_class
 from ..recipe import Method, Sweep, Timing
 from .settings import Setting, expand_all
 
-__all__ = ["GRIDS", "SweepGrid", "grid_of", "timed_settings", "united"]
+__all__ = ["GRIDS", "SweepGrid", "grid_of", "timed_settings", "united_with"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ def _paper(
         _method("kmeans", clusters=buckets, top_k=(1, 2)),
         _method("reformer", both, buckets=buckets),
         _method("routing", both, clusters=clusters),
-        # Their own windows and global tokens are off: every setting gets those of the grid. So the random blocks are
-        # drawn once for all windows, also where a window covers some of them.
+        # Their own windows and global tokens are off: every setting gets those of the grid, and BigBird draws blocks
+        # besides each of them.
         _method("bigbird", random_blocks=blocks, block=1, window=0, globals=0),
         _method("longformer", globals=tokens, window=0),
         _method("window"),
@@ -109,7 +109,9 @@ def grid_of(sweep: Sweep) -> SweepGrid:
     )
 
 
-def united(setting: Setting, windows: tuple[int, ...], few: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def united_with(
+    setting: Setting, windows: tuple[int, ...], few: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The windows and numbers of global tokens that a setting is united with.
 
     A bound is united with none: with anything more than it needs, it would bound nothing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,14 @@ from jaxtyping import Float
 from ...core.ratios import every_ratio, mean
 from ...errors import SparsefinderError
 from ...finders import Finder
+from ...finders.fixed import united
 from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe
-from .grids import grid_of, united
+from .grids import grid_of, united_with
 from .jobs import Job, run_jobs, shares
-from .masks import Masks, masks_of
+from .masks import GraphMasks, Masks, masks_of
 from .points import RECALL, SEQUENCES, VERSION, set_aside, write_points
 from .run_finders import RunFinders, site_name
 from .settings import Setting
@@ -90,7 +91,7 @@ def recall_units(folder: RunFolder, recipe: Recipe) -> list[Unit]:
     units = []
     for site in traces.sites:
         for name, settings in families.items():
-            extra = united(settings[0], grid.windows, grid.globals)
+            extra = united_with(settings[0], grid.windows, grid.globals)
             key = key_of(common, extra, made_of[name], site)
             file = folder / "points/recall" / f"{name}-{site_name(site)}-{key}.parquet"
             units.append(Unit(tuple(settings), site, *extra, file))
@@ -141,7 +142,26 @@ class _Pass:
     def add(self, sample: Sample, gold: GoldPairs) -> None:
         n, m, d = sample.q.shape[2], sample.k.shape[2], sample.q.shape[3]
         self._costs.append([one.cost(n, m, d) / max(1, n * m * d) for one in self._finders])
-        self.tallies.append([tally(masks, gold) for masks in self._masks(sample, gold)])
+        if any(one.about.besides for one in self._finders):
+            self.tallies.append([self._besides(one, sample, gold) for one in self._finders])
+        else:
+            self.tallies.append([tally(masks, gold) for masks in self._masks(sample, gold)])
+
+    def _besides(self, one: Finder, sample: Sample, gold: GoldPairs) -> Tally:
+        """Of a finder that chooses besides windows and global tokens: anew for each of them."""
+
+        def counted(window: int, few: int) -> Tally:
+            return tally(GraphMasks(united(one, window, few)(sample.q, sample.k, sample.layout)), gold)
+
+        every = [[counted(window, few) for window in self.unit.windows] for few in self.unit.globals]
+        picked = {
+            name: np.stack([
+                np.stack([getattr(each, name)[:, row, column] for column, each in enumerate(several)], 1)
+                for row, several in enumerate(every)
+            ], 1)
+            for name in ("predicted", "hits", "complete", "empty")
+        }  # fmt: skip
+        return replace(every[0][0], **picked)
 
     def _masks(self, sample: Sample, gold: GoldPairs) -> list[Masks]:
         if not self._blind:
