@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .. import compiled
-from ..compiled import capsule
+from ..compiled import Held, capsule
 from ..core.graph import Graph
 from ..core.mapping import maps_natively, wide
 from ..core.pieces import Band, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule, Sketched
@@ -78,7 +78,7 @@ def refusal(call: Call) -> str | None:
     if max(call.grid.n, call.grid.m) > _native.MOST_KEYS:
         return f"takes at most {_native.MOST_KEYS} queries and keys"
     if bool((call.alpha <= 1).any()) if isinstance(call.alpha, Tensor) else call.alpha <= 1:
-        return "takes no alpha of 1: softmax has no zeros to leave out"
+        return "takes no alpha up to 1: softmax has no zeros to leave out"
     return None
 
 
@@ -166,7 +166,9 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, arguments: _Arguments) -> Tensor:
         out, support = arguments.forward(q, k, v, alpha, save=True)
         ctx.save_for_backward(q, k, v, *([alpha] if isinstance(alpha, Tensor) else []))
-        ctx.arguments, ctx.support, ctx.alpha = arguments, support, None if isinstance(alpha, Tensor) else alpha
+        # The pieces have done their work.
+        ctx.arguments, ctx.support = replace(arguments, pieces=[]), Held(support)
+        ctx.alpha = None if isinstance(alpha, Tensor) else alpha
         return out
 
     @staticmethod
@@ -175,7 +177,7 @@ class _Attention(torch.autograd.Function):
         q, k, v, *alphas = ctx.saved_tensors
         alpha = alphas[0] if alphas else ctx.alpha
         grad_q, grad_k, grad_v, grad_alpha = ctx.arguments.backward(
-            q, k, v, alpha, grads[0], ctx.support, ctx.needs_input_grad[3]
+            q, k, v, alpha, grads[0], ctx.support.value, ctx.needs_input_grad[3]
         )
         return grad_q, grad_k, grad_v, None if grad_alpha is None else grad_alpha.to(alpha.dtype), None
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..core.graph import Graph
 from ..core.layout import Grid, Layout
+from ..core.moving import moved
 from ..errors import InputError
 from ..learning.projection import Projection
 from ..learning.sample import Sample, mapped
@@ -104,6 +105,13 @@ class Finder(ABC):
     def assigned(self, q: Queries, k: Keys) -> Assigned | None:
         """The cluster of each query and of each key, given as in `find`; None where there are none to look at."""
         return None
+
+    def to(self, device: str | torch.device) -> Finder:
+        """The same with all that it has learned on a device, for queries and keys that are there.
+
+        >>> fitted.to("cuda")
+        """
+        return moved(self, device)
 
     def at(self, place: Place) -> Finder:
         """The same for one attention layer: with its α, or with draws of its own."""
