@@ -117,20 +117,24 @@ def candidates(method: str, settings: Mapping[str, Any], wanted: Wanted | None) 
 def choose(
     fitted: Sequence[Finder], held: Iterable[Sample], wanted: Wanted, extra: Finder | None = None, *, turn: bool = True
 ) -> Choice:
-    """For each head the sparsest of some fitted finders that has the wanted recall, on sequences held out.
+    """For each head the cheapest of some fitted finders that has the wanted recall, on sequences held out.
+
+    Unless a method says what its graphs cost, the sparsest is the cheapest.
 
     turn: set the dial of finders that have one; else they are taken as they are.
     """
-    options = [
-        _turned(one, held, wanted, extra) if turn and one.dial else _measured(one, held, extra) for one in fitted
-    ]
+    every = [variant for one in fitted for variant in (one.variants() if turn else (one,))]
+    options = [_turned(one, held, wanted, extra) if turn and one.dial else _measured(one, held, extra) for one in every]
     recall, sparsity = (torch.tensor([getattr(option, name) for option in options]) for name in ("recall", "sparsity"))
-    best = _best(recall, sparsity, wanted)
+    _, _, m, d = next(iter(held)).k.shape
+    price = torch.stack([option.finder.price(1 - each, m, d) for option, each in zip(options, sparsity, strict=True)])
+    best = _best(recall, sparsity, price, wanted)
     used = sorted(set(best))
     heads = range(len(best))
     chosen = options[used[0]].finder
     if len(used) > 1:
-        chosen = Heads(tuple(options[each].finder for each in used), tuple(used.index(each) for each in best))
+        several, which = tuple(options[each].finder for each in used), tuple(used.index(each) for each in best)
+        chosen = chosen.joined(several, which) or Heads(several, which)
     return Choice(chosen, [float(recall[best[h], h]) for h in heads], [float(sparsity[best[h], h]) for h in heads])
 
 
@@ -147,14 +151,14 @@ def _measured(one: Finder, held: Iterable[Sample], extra: Finder | None) -> Choi
     return Choice(one, metrics.by_head("recall")[0].tolist(), metrics.by_head("sparsity")[0].tolist())
 
 
-def _best(recall: Tensor, sparsity: Tensor, wanted: Wanted) -> list[int]:
+def _best(recall: Tensor, sparsity: Tensor, price: Tensor, wanted: Wanted) -> list[int]:
     """For each head the best option that has what is wanted, or the one that comes closest if none has it."""
     # A head without a gold pair finds all there is.
     recall = recall.nan_to_num(nan=1.0)
-    asked, least, other = recall, wanted.recall, sparsity
+    asked, least, other = recall, wanted.recall, -price
     if least is None:
         asked, least, other = sparsity, wanted.sparsity, recall
     assert least is not None
     enough = asked >= least - 1e-6
-    among = torch.where(enough, other, -1.0).argmax(0)
+    among = torch.where(enough, other.to(asked), -torch.inf).argmax(0)
     return torch.where(enough.any(0), among, asked.argmax(0)).tolist()

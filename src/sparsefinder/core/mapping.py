@@ -17,7 +17,7 @@ def mapped(
     tokens: Float[Tensor, "batch token_heads length d"], maps: Float[Tensor, "heads d r"]
 ) -> Float[Tensor, "batch heads length r"]:
     """Every token times the map of its head; heads may share tokens in groups."""
-    if torch.is_grad_enabled() and (tokens.requires_grad or maps.requires_grad) or not maps_natively(tokens, maps):
+    if (torch.is_grad_enabled() and (tokens.requires_grad or maps.requires_grad)) or not maps_natively(tokens, maps):
         tokens = tokens.repeat_interleave(maps.shape[0] // max(tokens.shape[1], 1), 1)
         # Turned round, the product has long rows instead of very short ones, which a CPU computes many times as fast.
         return (maps.mT @ tokens.to(maps.dtype).mT).mT

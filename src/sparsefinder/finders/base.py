@@ -8,7 +8,7 @@ come in the grid.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import or_
@@ -101,6 +101,19 @@ class Finder(ABC):
         if dial.whole:
             setting = setting.long() if isinstance(setting, Tensor) else int(setting)
         return replace(self, **{dial.field: setting})
+
+    def variants(self) -> Sequence[Finder]:
+        """Itself, or what to choose among for each head in its place, where a recall is wanted."""
+        return (self,)
+
+    def price(self, density: Float[Tensor, " heads"], m: int, d: int) -> Float[Tensor, " heads"]:
+        """What a graph of this density costs each head, in units of all of its m keys of d dimensions: less is better."""
+        return density
+
+    @classmethod
+    def joined(cls, options: Sequence[Finder], which: Sequence[int]) -> Finder | None:
+        """The finder of this method that has for each head the option of this number, if there can be one."""
+        return None
 
     def assigned(self, q: Queries, k: Keys) -> Assigned | None:
         """The cluster of each query and of each key, given as in `find`; None where there are none to look at."""

@@ -1,4 +1,4 @@
-"""Distance-based pairing: near in the projected space. Sec. 4.2 of the paper."""
+"""Distance-based pairing: near in the projected space. Sec. 4.3 of the paper."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Distance(Finder):
     projection: Projection | None = field(default=None, metadata=LEARNED)
 
     about = About(
-        "distance", "distance", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.2",
+        "distance", "distance", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.3",
         dials=(Dial("t", every_pair=True),), look=Look("#c84e00", "#ff8f4d", "o"),
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ is scores, not closeness, and they only have to be right relative to each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,13 +27,18 @@ from ..learning.moments import low_rank
 from ..learning.projection import Projection
 from ..learning.sample import Sample
 from .about import FIT, LEARNED, About, Dial, Look
-from .base import Fitting, Keys, Learned, Queries, Settings
+from .base import Finder, Fitting, Keys, Learned, Queries, Settings
 from .checks import at_least, between, whole
 from .registry import register
 
 __all__ = ["Sketch"]
 
 SLACK, SHARE = Dial("slack", every_pair=True), Dial("share", most=1, every_pair=True)
+# The ranks that are tried, and how many dimensions a head has at the most.
+RANKS, MOST_RANKS = (8, 16, 32, 64), 1 << 16
+# What a pair costs in units of one that is looked at with all others, in float32: compared in one of d dimensions of
+# 8 bits, and looked at by itself. Measured (docs/benchmarks.md).
+COMPARED, LOOKED_AT = 0.35, 5.0
 # A little is taken off a number of keys before it is rounded up: 0.1 · 30 keys is 3, not the 4 of its rounding error.
 ROUNDING = 1e-6
 
@@ -45,6 +50,7 @@ class Sketch(Learned):
 
     >>> Sketch(r=16, slack=2.0).fit([Sample(q, k)])(q, k)
 
+    r: all there are if None; where a recall is wanted, each head then gets the rank that reaches it in the least time.
     slack: all that score at most so much less than the row's best.
     share: or so many of the keys that a query may see, rounded up, and what scores as high as the last of them. One for
     all heads, or one per head, of either.
@@ -53,7 +59,7 @@ class Sketch(Learned):
     ranks: how many of the dimensions each head looks at, none for every pair; all of them if None.
     """
 
-    r: int = field(default=8, metadata=FIT)
+    r: int | None = field(default=None, metadata=FIT)
     slack: int | float | Float[Tensor, " heads"] | None = None
     share: int | float | Float[Tensor, " heads"] | None = None
     steps: int = field(default=0, metadata=FIT)
@@ -65,11 +71,12 @@ class Sketch(Learned):
     )
 
     def __post_init__(self) -> None:
-        whole(1, r=self.r)
+        if self.r is not None:
+            whole(1, r=self.r)
         whole(0, steps=self.steps)
         if self.ranks is not None:
             whole(0, ranks=self.ranks)
-            between(0, self.r, ranks=self.ranks)
+            between(0, self.r or MOST_RANKS, ranks=self.ranks)
         if (self.share is None) == (self.slack is None):
             got = f"share {self.share}, slack {self.slack}"
             raise InputError("parameters of sketch", got, "share or slack among them")
@@ -88,8 +95,36 @@ class Sketch(Learned):
 
     def fit(self, samples: Iterable[Sample], how: Fitting = Fitting()) -> Sketch:
         """The best scores of rank r on training queries and keys, by SVD; learned further if there are steps."""
-        scores = low_rank(samples, self.r)
+        scores = low_rank(samples, self.r or next(iter(samples)).q.shape[-1])
         return replace(self, projection=refine(scores, samples, self.steps, seed=how.seed) if self.steps else scores)
+
+    def variants(self) -> tuple[Sketch, ...]:
+        """The ranks to choose among where none was given, and rank 0: every pair."""
+        if self.r is not None or self.ranks is not None or self.projection is None:
+            return (self,)
+        heads, _, most = self.projection.queries.shape
+        ranks = (0, *(rank for rank in RANKS if rank < most), most)
+        return tuple(replace(self, ranks=torch.full((heads,), rank)) for rank in ranks)
+
+    def price(self, density: Float[Tensor, " heads"], m: int, d: int) -> Float[Tensor, " heads"]:
+        ranks = torch.full_like(density, self.r or d) if self.ranks is None else self.ranks.to(density)
+        compared = ranks * (COMPARED / d + 2 / m) + LOOKED_AT * density
+        return torch.where(ranks > 0, compared, 1.0)
+
+    @classmethod
+    def joined(cls, options: Sequence[Finder], which: Sequence[int]) -> Sketch | None:
+        """Sketches that differ in ranks and dials alone are one, with those of each head."""
+        several = [one for one in options if isinstance(one, cls) and one.ranks is not None]
+        if len(several) < len(options) or any(one.projection is not several[0].projection for one in several):
+            return None
+        head = torch.arange(len(which))
+        parts = {"ranks": torch.stack([one.ranks for one in several if one.ranks is not None])}
+        field = several[0].dial.field
+        parts[field] = torch.stack([
+            torch.as_tensor(getattr(one, field), dtype=torch.float64).expand(len(which)) for one in several
+        ])  # fmt: skip
+        chosen = {name: table[torch.tensor(which), head] for name, table in parts.items()}
+        return replace(several[0], **chosen)  # type: ignore[arg-type]
 
     def on(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         if self.slack is None:
@@ -155,8 +190,8 @@ class Sketch(Learned):
         return torch.where(least * units < below, torch.nextafter(least, torch.full_like(least, torch.inf)), least)
 
     def cost(self, n: int, m: int, d: int) -> float:
-        r = self.r if self.ranks is None else float(self.ranks.double().mean())
-        return r * (float(n) * m + (n + m) * d)
+        r = min(self.r or d, d) if self.ranks is None else float(self.ranks.double().mean())
+        return min(r * (float(n) * m + (n + m) * d), float(n) * m * d)
 
     def _cut(self, points: Tensor) -> Tensor:
         """Points with nothing past the rank of a head."""

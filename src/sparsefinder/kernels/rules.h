@@ -20,8 +20,8 @@ struct Passed {
   int16_t* products;
   int count;
 
-  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly none or a few are marked, and how many
-  // cannot be foreseen: up to three are taken without a branch.
+  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly none or a few are marked, and how
+  // many cannot be foreseen: up to three are taken without a branch.
   KERNEL_INLINE void append(uint64_t marks, const int16_t* panels, int first, const int* ids) {
     const int number = __builtin_popcountll(marks);
     if (number == 0) return;
@@ -91,7 +91,7 @@ class RuleWalk {
   int16_t* products_ = nullptr;  // [count, kRuleChunk]
   int16_t tops_[kRuleRows];
   int32_t given_[kRuleRows];  // their limits
-  int64_t seen_[kRuleRows];  // how many keys each of them may see: none if no key could pass
+  int64_t seen_[kRuleRows];   // how many keys each of them may see: none if no key could pass
   Passed passed_[kRuleRows];
 
   // What a product has to exceed, with the best that was seen so far.
@@ -133,7 +133,8 @@ class RuleWalk {
   }
 
   void take_codes() {
-    const int8_t* codes = piece_.query_codes + piece_.token(share_.b, share_.h, share_.problem.n, share_.first + start_);
+    const int8_t* codes =
+        piece_.query_codes + piece_.token(share_.b, share_.h, share_.problem.n, share_.first + start_);
     for (int r = 0; r < count_; ++r) {
       spread_codes(codes + r * piece_.rank, rank_, rounded_ + r * pairs_);
       given_[r] = piece_.limits[first_row_ + start_ + r];

@@ -77,8 +77,8 @@ KERNEL_INLINE int64_t clear_rest(float* point, int64_t rank) {
   return padded;
 }
 
-// The codes of a key, shortened if it is longer than products allow. Writes a multiple of 8. Returns whether a number was
-// not finite.
+// The codes of a key, shortened if it is longer than products allow. Writes a multiple of 8. Returns whether a number
+// was not finite.
 KERNEL_INLINE bool round_key(float* point, int64_t rank, int8_t* codes) {
   const int64_t padded = clear_rest(point, rank);
   const Floats least = spread(-1.0f * kMostKeyCode), magic = spread(12582912.0f);
