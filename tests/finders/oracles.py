@@ -31,7 +31,7 @@ class Head:
 
     def cut(self, rank: int) -> Head:
         """The head with the first numbers of its vectors only."""
-        q, k = ([x[:rank] + [0.0] for x in side] for side in (self.q, self.k))
+        q, k = ([[*x[:rank], 0.0] for x in side] for side in (self.q, self.k))
         return Head(q, k, self.causal, self.offset, self.number)
 
 

@@ -107,7 +107,7 @@ class Finder(ABC):
         return (self,)
 
     def price(self, density: Float[Tensor, " heads"], m: int, d: int) -> Float[Tensor, " heads"]:
-        """What a graph of this density costs each head, in units of all of its m keys of d dimensions: less is better."""
+        """What a graph of this density costs each head, in units of all pairs with m keys of d dimensions."""
         return density
 
     @classmethod
