@@ -63,6 +63,7 @@ def _data(content: Content) -> dict[str, Any]:
         **_recall(content),
         "clusters": _clusters(content),
         "timing": _timing(content),
+        "bench": _bench(content),
         "provenance": provenance(content.folder, recipe),
         "maps": None,
     }
@@ -112,6 +113,15 @@ def _timing(content: Content) -> dict[str, Any] | None:
     for method in timing["methods"]:
         method["style"] = _style(method["method"], 0)
     return timing
+
+
+def _bench(content: Content) -> dict[str, Any] | None:
+    if content.bench is None:
+        return None
+    found = content.bench.to_page()
+    for line in found["lines"]:
+        line["style"] = _style(line["method"], line["rank"])
+    return found
 
 
 def _series(one: Series) -> dict[str, Any]:
