@@ -74,10 +74,11 @@ class Examined:
         return "\n".join(map(str, self.lines))
 
 
-def examine(
-    folder: RunFolder | None = None, seconds: float = SECONDS, measure: Callable[[float], Trial] = trial
-) -> Examined:
-    """Look at everything. Times are those of the run's benchmark, if it has one, or of made-up queries and keys."""
+def examine(folder: RunFolder | None = None, measure: Callable[[float], Trial] | None = None) -> Examined:
+    """Look at everything. Times are those of the run's benchmark, if it has one, or of made-up queries and keys.
+
+    measure: what is asked for such, given so many seconds.
+    """
     found = [_versions(), *_kernel(), *_backends(), *_threads()]
     rows = [] if folder is None else read_bench(folder)
     if rows:
@@ -86,7 +87,7 @@ def examine(
     if folder is not None:
         words = f"{folder.path} has no benchmark yet: `sparsefinder bench {folder.path}` makes one."
         found.append(Line("note", words))
-    return Examined([*found, *_made_up(measure(seconds))])
+    return Examined([*found, *_made_up((measure or trial)(SECONDS))])
 
 
 def _versions() -> Line:

@@ -64,7 +64,7 @@ def bench(subject: Subject, asked: Asked, say: Say = print) -> list[Row]:
                 say(f"The budget is used up: {left} of {len(units)} units are left for the same command to go on with")
                 break
             share = None if asked.budget is None else (asked.budget - spent) / left
-            write_unit(files[unit], _measured(subject, asked, unit, share, bar))
+            write_unit(files[unit], _measured(subject, asked, unit, share, bar, say))
             left -= 1
             bar.update()
     return [row for unit in units if files[unit].is_file() for row in unit_rows(files[unit])]
@@ -123,7 +123,9 @@ def _content(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _measured(subject: Subject, asked: Asked, unit: Unit, seconds: float | None, bar: tqdm[object]) -> list[Row]:
+def _measured(
+    subject: Subject, asked: Asked, unit: Unit, seconds: float | None, bar: tqdm[object], say: Say
+) -> list[Row]:
     """The rows of a unit. Finders are fitted before, and what is left of the seconds goes into turns."""
     started = time.monotonic()
     bar.set_postfix_str(f"{unit.name}: traces")
@@ -133,7 +135,11 @@ def _measured(subject: Subject, asked: Asked, unit: Unit, seconds: float | None,
     finders: dict[Entry, Mapping[Site, Finder]] = {}
     for entry in unit.entries:
         bar.set_postfix_str(f"{unit.name}: fitting {entry.label}")
-        finders[entry] = _with_extra(fits.of(entry), asked, unit) if entry.finds else {}
+        try:
+            finders[entry] = _with_extra(fits.of(entry), asked, unit) if entry.finds else {}
+        except InputError as error:
+            # Blocks as long as the sequences have nothing to learn from, say: no reason not to measure the others.
+            say(f"{entry.label} is left out of {unit.name}: {error}")
     bar.set_postfix_str(f"{unit.name}: recall")
     found, gold, sequences = quality(finders, valid)
     bar.set_postfix_str(f"{unit.name}: times")
@@ -159,7 +165,7 @@ def _measured(subject: Subject, asked: Asked, unit: Unit, seconds: float | None,
             "sparsity": sparsity, "clusters": dict(entry.parameters).get("clusters", 0) if unit.block else 0,
             "wanted": _wanted(entry, asked),
         }  # fmt: skip
-        rows.append(dict.fromkeys(BENCH.names) | common | own | each.row(full, softmax))
+        rows.append(dict.fromkeys(BENCH.names) | common | own | each.row(full, softmax, common["batch"]))
     return rows
 
 

@@ -45,7 +45,7 @@ class Entry:
     @staticmethod
     def of_row(row: Mapping[str, Any]) -> Entry:
         """The entry of a row of `points/bench`."""
-        return Entry(row["method"], tuple(sorted(json.loads(row["setting"]).items())), row["exact"])
+        return Entry(row["method"], _sorted(json.loads(row["setting"])), row["exact"])
 
     @property
     def finds(self) -> bool:
@@ -66,7 +66,7 @@ class Entry:
         """What people call it, and what is said of its settings."""
         kind = methods().get(self.method)
         name = LABELS.get(self.method) or (self.method if kind is None else kind.about.label)
-        said = [f"{key.replace('_', ' ')} {value}" for key, value in self.parameters]
+        said = [f"{key.replace('_', ' ')} {_words(value)}" for key, value in self.parameters]
         return ", ".join([name, *said, *(["exact"] if self.exact and self.finds else [])])
 
     @property
@@ -121,11 +121,20 @@ def _entry(words: str) -> Entry:
             parameters[key.strip()] = yaml.safe_load(value)
         elif said != "exact":
             raise InputError("methods", words, "settings as name=value after colons: kmeans:clusters=16:top_k=2")
-    entry = Entry(name, tuple(sorted(parameters.items())), exact)
+    entry = Entry(name, _sorted(parameters), exact)
     if entry.finds:
         # Unknown methods and settings are said now, and not after an hour.
         entry.options(recall=1.0)
     return entry
+
+
+def _words(value: Any) -> str:
+    return " or ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _sorted(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Names and values as an entry has them, which can be told apart: lists are tuples."""
+    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(given.items()))
 
 
 def block_entries(timing: Timing, entries: tuple[Entry, ...]) -> dict[tuple[int, int], tuple[Entry, ...]]:

@@ -23,8 +23,9 @@ __all__ = ["Fits"]
 
 # Changes when what is fitted changes for reasons that no option shows.
 VERSION = 1
-# The share of sequences that settings are chosen on, as in `Sparsefinder.fit`; maps are not learned from these.
-HELD_OUT = 0.2
+# The share of sequences that settings are chosen on, as in `Sparsefinder.fit`, and how many tokens that is at the most:
+# looking at every setting of a grid takes long. Maps are not learned from these.
+HELD_OUT, MOST_HELD = 0.2, 4096
 # Steps of learning a map, about: as many as the paper's 500 sequences make.
 STEPS = 32
 
@@ -44,13 +45,19 @@ class Fits:
         """The finder of every layer, with its settings."""
         wanted = entry.wanted(self.recall)
         if wanted is not None:
-            return self._fitted(entry, entry, {"held_out": HELD_OUT, **wanted.as_settings})
+            return self._fitted(entry, entry, {"held_out": self._held_out, **wanted.as_settings})
         # What differs in the dial alone is fitted once.
         dials = {dial.field for dial in finder_class(entry.method).about.dials}
         shared = Entry(entry.method, tuple(each for each in entry.parameters if each[0] not in dials))
         found = self._fitted(shared, entry, {})
         turn = [value for name, value in entry.parameters if name in dials]
         return {site: one.turned(turn[0]) for site, one in found.items()} if turn else found
+
+    @property
+    def _held_out(self) -> float:
+        first = next(iter(self.traces.samples(*self.traces.sites[0], batch=1)))
+        most = max(1, MOST_HELD // first.q.shape[2])
+        return min(HELD_OUT, most / len(self.traces.samples(*self.traces.sites[0], batch=1)))
 
     def _fitted(self, named: Entry, entry: Entry, chosen: dict[str, float]) -> Sparsefinder:
         key = key_of(self._made_of, named.method, named.as_json, chosen)

@@ -52,20 +52,27 @@ class Timed:
         """Finding and attending together."""
         return [find + attend for find, attend in zip(self.find, self.attend, strict=True)]
 
-    def row(self, full: Timed, softmax: Timed) -> Row:
-        """Medians with their middle halves, and how many times as fast as full and as softmax attention, by turns."""
+    def row(self, full: Timed, softmax: Timed, batch: int = 1) -> Row:
+        """Medians for a sequence, and how many times as fast as full and as softmax attention, turn by turn.
+
+        batch: the sequences of a turn, of which longer ones have fewer.
+        """
         spreads = {
-            "find": Spread.of(self.find), "attend": Spread.of(self.attend), "alone": Spread.of(self.alone),
+            "find": _each(self.find, batch), "attend": _each(self.attend, batch), "alone": _each(self.alone, batch),
             "to_full": ratio(full.alone, self.alone), "to_softmax": ratio(softmax.alone, self.alone),
         }  # fmt: skip
         if self.forward:
-            spreads["forward"] = Spread.of(self.forward)
+            spreads["forward"] = _each(self.forward, batch)
             spreads["forward_to_full"] = ratio(full.forward, self.forward)
             spreads["forward_to_softmax"] = ratio(softmax.forward, self.forward)
         found: Row = {}
         for name, each in spreads.items():
             found |= {name: each.middle, f"{name}_low": each.low, f"{name}_high": each.high}
         return found
+
+
+def _each(seconds: Sequence[float], batch: int) -> Spread:
+    return Spread.of([turn / batch for turn in seconds])
 
 
 def time_unit(

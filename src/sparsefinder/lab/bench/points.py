@@ -19,7 +19,8 @@ __all__ = ["BENCH", "SPREADS", "Row", "keep_others", "read_bench", "unit_rows", 
 
 Row = dict[str, Any]
 
-# Each a median, with the middle half between `_low` and `_high`: seconds, and how many times as fast as another.
+# Each a median, with the middle half between `_low` and `_high`: seconds for a sequence, and how many times as fast as
+# another.
 TIMES = ("find", "attend", "alone", "forward", "to_full", "to_softmax", "forward_to_full", "forward_to_softmax")
 SPREADS = tuple(f"{name}{end}" for name in TIMES for end in ("", "_low", "_high"))
 COUNTS = ("length", "batch", "block", "blocks", "clusters", "layers", "heads", "turns", "sequences", "threads")

@@ -16,7 +16,7 @@ __all__ = ["WIDTH", "print_tables"]
 WIDTH = 80
 LONGEST_LABEL = 22
 CAPTION = (
-    "ms: medians of a batch, in all layers; × entmax, × softmax: times as fast as full attention alone, finding "
+    "ms: medians for a sequence, in all layers; × entmax, × softmax: times as fast as full attention alone, finding "
     "included; × model: the whole forward against the softmax model; ±: half the middle half of × softmax"
 )
 MEAN = "means over block sizes and numbers of clusters, with a window of 3 and the first token"
@@ -54,8 +54,8 @@ def _table(title: str, *more: str) -> Table:
 
 
 def _title(row: Mapping[str, Any]) -> str:
-    times = f"{row['turns']} turns on {row['threads']} thread{'s' * (row['threads'] != 1)}"
-    return f"{row['batch']} × {row['length']:,} tokens, {times}"
+    turns, threads = (f"{row[name]} {name if row[name] != 1 else name[:-1]}" for name in ("turns", "threads"))
+    return f"{row['batch']} × {row['length']:,} tokens, {turns} on {threads}"
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

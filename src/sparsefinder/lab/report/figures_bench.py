@@ -15,7 +15,7 @@ from ...errors import InputError
 from ...files import whole_file
 from ..bench.points import read_bench
 from ..folder import RunFolder
-from .bench import BenchLine, BenchResults, bench_results
+from .bench import DASHES, BenchLine, BenchResults, bench_results
 from .charts import dash
 from .content import Content
 from .methods import style
@@ -26,7 +26,7 @@ PANELS = {"alone": "Attention alone: finding and attending (ms)", "forward": "Wh
 # Between black and white: it can be read on both.
 GREY = "#808080"
 README: Any = {
-    "font.family": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
+    "font.family": "sans-serif",
     "font.size": 11,
     "svg.fonttype": "none",
     # The same picture, the same file.
@@ -60,7 +60,7 @@ def write_chart(folder: RunFolder, path: Path) -> None:
         figure = Figure(figsize=(8.3, 4.4), layout="constrained")
         axes = figure.subplots()
         _panel(axes, found, "alone", _between)
-        axes.set(xlabel="tokens in a sequence", ylabel="finding and attending, ms")
+        axes.set(xlabel="tokens in a sequence", ylabel="finding and attending, ms a sequence")
         axes.spines[["top", "right"]].set_visible(False)
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=10)
@@ -75,7 +75,7 @@ def _panel(axes: Axes, found: BenchResults, name: str, colour: Callable[[BenchLi
         shade = colour(line)
         axes.plot(
             lengths, [1000 * row[name] for row in rows], label=line.entry.label, color=shade, markersize=5,
-            marker=style(line.entry.method).marker, linestyle=dash(line.rank if line.entry.finds else 1),
+            marker=style(line.entry.method).marker, linestyle=DASHES.get(line.entry.method, dash(line.rank)),
             linewidth=1.6 if line.entry.finds else 2.2, markerfacecolor=shade if line.rank == 0 else "none",
         )  # fmt: skip
         low, high = ([1000 * row[f"{name}_{end}"] for row in rows] for end in ("low", "high"))

@@ -9,6 +9,7 @@ from string import Template
 from typing import Any
 
 from ..sweep.summary import COSTED, RECALLS
+from .bench import DASHES
 from .charts import SLIDER_STEPS, dash, head_names
 from .clusters import SIDES
 from .content import Content
@@ -121,6 +122,7 @@ def _bench(content: Content) -> dict[str, Any] | None:
     found = content.bench.to_page()
     for line in found["lines"]:
         line["style"] = _style(line["method"], line["rank"])
+        line["style"]["dash"] = DASHES.get(line["method"], line["style"]["dash"])
     return found
 
 

@@ -8,15 +8,15 @@ import { duration, percent } from "report/format.js";
 import { swatch } from "report/markers.js";
 
 const MEASURES = [
-  { value: "alone", text: "attention alone", title: "finding and attending, in all layers" },
-  { value: "forward", text: "the whole model", title: "a forward of the whole model" },
+  { value: "alone", text: "attention alone", title: "ms, finding and attending in all layers" },
+  { value: "forward", text: "the whole model", title: "ms, a forward of the whole model" },
 ];
 const TICKS = [1, 2, 5];
 
 export function showBench() {
   const host = section("timing");
   const { bench } = data;
-  host.append(make("h3", {}, "Every finder, by length"));
+  host.append(make("h3", { style: "margin-top: 2rem" }, "Every finder, by length"));
   if (!bench)
     return host.append(
       note(withCode("How fast every finder is on this model was not measured: `sparsefinder bench RUN` does.")),
@@ -25,7 +25,7 @@ export function showBench() {
     make(
       "p",
       {},
-      `Medians of a batch in ${bench.layers} layers of ${bench.heads} heads on ${bench.threads} threads, all in turn; `,
+      `Medians for a sequence in ${bench.layers} layers of ${bench.heads} heads on ${bench.threads} threads, all in turn; `,
       "recall and sparsity on text that nothing was fitted to.",
     ),
     ...(bench.lengths.length > 1 ? crossover() : []),
@@ -78,9 +78,11 @@ function chartOptions(measure) {
     0.06,
   );
   const { title } = MEASURES.find((one) => one.value === measure);
-  const y = { title, range, ticks: decades(range), format: (value) => duration(10 ** value) };
+  const y = { title, range, ticks: decades(range), format: milliseconds };
   return { lines, y, describe: (line, place) => spotWords(line.spots[place], measure) };
 }
+
+const milliseconds = (value) => String(Number((1000 * 10 ** value).toPrecision(2)));
 
 // 1, 2, 5, 10, 20, … within a range of logarithms.
 function decades([low, high]) {
@@ -91,7 +93,7 @@ function decades([low, high]) {
 }
 
 const spotWords = (spot, measure) => [
-  `${spot.batch} × ${spot.length.toLocaleString("en")} tokens: ${duration(spot[measure])} (middle half ${duration(spot[`${measure}_low`])} to ${duration(spot[`${measure}_high`])})`,
+  `${spot.length.toLocaleString("en")} tokens: ${duration(spot[measure])} (middle half ${duration(spot[`${measure}_low`])} to ${duration(spot[`${measure}_high`])})`,
   ...(measure === "alone" && spot.find ? [`finding ${duration(spot.find)}, attending ${duration(spot.attend)}`] : []),
   ...(spot.recall === null ? [] : [`recall ${spot.recall.toFixed(3)}, sparsity ${percent(spot.sparsity)}`]),
   `${times(spot, measure === "alone" ? "to_softmax" : "forward_to_softmax")} as fast as softmax`,
