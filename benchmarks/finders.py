@@ -2,9 +2,11 @@
 
     python benchmarks/finders.py --backend auto
     python benchmarks/finders.py --fit MODEL TEXT.txt
+    python benchmarks/finders.py --blocks MODEL TRAIN.txt TEST.txt
 
 Also how the time of prediction with attention over the predicted graph grows with the length: the exponent of n. With
---fit, instead, time and memory of learning the projections of a teacher's layers from its traces.
+--fit, instead, time and memory of learning the projections of a teacher's layers from its traces. With --blocks,
+instead, the recall of methods that attend to so many blocks.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import math
 import resource
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,13 +32,26 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.recall import record
 from sparsefinder import Finder, attention
-from sparsefinder.finders import BigBird, Distance, KMeans, Probe, Quantization, Reformer, Routing, Sketch
+from sparsefinder.finders import (
+    BigBird,
+    BlockCentroids,
+    BlockTopK,
+    Distance,
+    Fitting,
+    KMeans,
+    Probe,
+    Quantization,
+    Reformer,
+    Routing,
+    Sketch,
+)
+from sparsefinder.finders.fixed import united
 from sparsefinder.lab.bench.clock import interleaved, ratio, seconds_of
 from sparsefinder.learning.learn import learn
 from sparsefinder.learning.moments import low_rank
 from sparsefinder.learning.projection import Projection
 from sparsefinder.learning.sample import Sample
-from sparsefinder.traces.store import Traces
+from sparsefinder.traces.store import Samples, Traces
 
 HEADS, D, R = 8, 64, 4
 
@@ -47,12 +64,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--fit", nargs=2, metavar=("MODEL", "TEXT"), help="an entmax model, and what to record it on")
+    parser.add_argument("--blocks", nargs=3, metavar=("MODEL", "TRAIN", "TEST"), help="and what to fit and measure on")
     parser.add_argument("--sequences", type=int, default=500, help="of 512 tokens, to fit on")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.fit:
         model, text = arguments.fit
         _fit(model, text, arguments.sequences, arguments.threads)
+        return
+    if arguments.blocks:
+        _blocks(*arguments.blocks)
         return
     for n in arguments.lengths:
         q, k, v = _tokens(n)
@@ -95,6 +116,42 @@ def _learn_all(path: Path, threads: int) -> tuple[float, float]:
     traces = Traces.open(path)
     seconds = seconds_of(lambda: [learn(traces.samples(*site, 16, seed=0), R) for site in traces.sites])
     return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def _blocks(model: str, train: str, test: str) -> None:
+    """Recall by number of attended blocks, besides a window of 3 and the first token: means over layers and heads."""
+    recalls: dict[tuple[int, str], dict[int, list[Tensor]]] = defaultdict(lambda: defaultdict(list))
+    with tempfile.TemporaryDirectory() as folder:
+        learned = record(model, Path(train), 64, Path(folder) / "train", None)
+        measured = record(model, Path(test), 16, Path(folder) / "test", None)
+        for site in learned.sites:
+            samples, held = learned.samples(*site, 4, seed=0), list(measured.samples(*site, 4))
+            gold = [sample.gold for sample in held]
+            for size in (4, 16):
+                for name, finder in _of_blocks(size, samples).items():
+                    for count in (2, 4, 8):
+                        one = (
+                            replace(finder, random_blocks=count)
+                            if isinstance(finder, BigBird)
+                            else finder.turned(count)
+                        )
+                        graphs = [united(one, 3, 1)(sample.q, sample.k, sample.layout) for sample in held]
+                        recalls[size, name][count] += [a.recall(b).mean() for a, b in zip(graphs, gold, strict=True)]
+    for (size, name), by_count in recalls.items():
+        means = [f"{torch.stack(found).mean():.3f}" for found in by_count.values()]
+        print(f"| {size} | {name} | {' | '.join(means)} |")
+
+
+def _of_blocks(size: int, samples: Samples) -> dict[str, Finder]:
+    maps = learn(samples, R, block=size)
+    return {
+        "v1, product, learned": BlockTopK(size, 0, projection=maps),
+        "v1, distance, learned": BlockTopK(size, 0, score="distance", projection=maps),
+        "v1, product, raw": BlockTopK(size, 0),
+        "v1, distance, raw": BlockTopK(size, 0, score="distance"),
+        "v2, 12 clusters": BlockCentroids(size, 0, 12, projection=maps).fit(samples, Fitting(restarts=1)),
+        "BigBird": BigBird(0, size, window=0, globals=0),
+    }
 
 
 def _predict_and_attend(finder: Finder, q: Tensor, k: Tensor, v: Tensor, backend: str) -> Tensor:

@@ -84,6 +84,22 @@ def grids(draw: st.DrawFn, largest: int = 12) -> Grid:
     return Grid(batch, heads, n, m, draw(layouts(batch, n, m)), torch.device("cpu"))
 
 
+def on_the_threshold(alpha: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Scores that float32 holds exactly, some of them exactly on the threshold; and which get weight.
+
+    Weights are chosen, sixteenths or less that sum to one, and the scores that give them follow: z = τ + p^a / a.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    parts = 64 if alpha < 5 else 16
+    count = int(torch.randint(1, 8, (), generator=generator))
+    cuts = torch.randperm(parts - 1, generator=generator)[:count].sort().values + 1
+    weights = torch.cat([cuts[:1], cuts.diff(), parts - cuts[-1:], torch.zeros(3)]).double() / parts
+    threshold = float(torch.randint(-3, 4, (), generator=generator))
+    above = torch.cat([weights ** (alpha - 1) / (alpha - 1), torch.full((20,), -2.0, dtype=torch.float64)])
+    above = above[torch.randperm(len(above), generator=generator)]
+    return threshold + above, above > 0
+
+
 Recipe = tuple[Any, ...]
 
 
@@ -99,7 +115,7 @@ def recipes(draw: st.DrawFn, depth: int = 2) -> Recipe:
         return kind, draw(ends), draw(ends)
     if kind == "buckets":
         return kind, draw(st.integers(1, 6)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    return kind, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])), draw(st.integers(1, 5))
+    return kind, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])), draw(st.integers(1, 5) | st.sampled_from([8, 16, 64]))
 
 
 def build(recipe: Recipe, grid: Grid) -> Graph:

@@ -14,7 +14,6 @@ CHECKED = [
     "sparsefinder.attending.portable",
     "sparsefinder.attending.reference",
     "sparsefinder.finders",
-    "sparsefinder.fitted",
     "sparsefinder.core.flex",
     "sparsefinder.core.graph",
     "sparsefinder.core.listing",
@@ -27,11 +26,9 @@ CHECKED = [
     "sparsefinder.core.pareto",
     "sparsefinder.core.pieces",
     "sparsefinder.learning.projection",
-    "sparsefinder.traces.writer",
     "sparsefinder.learning.sample",
     "sparsefinder.lab.sweep.masks",
     "sparsefinder.lab.sweep.tally",
-    "sparsefinder.traces.store",
     "sparsefinder.learning.triples",
 ]
 install_import_hook(CHECKED, "beartype.beartype")

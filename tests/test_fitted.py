@@ -243,6 +243,50 @@ def test_what_cannot_be_is_refused(traces: Traces, tmp_path: Path) -> None:
         Sparsefinder.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        ({"traces": "runs/demo/traces"}, r"traces: got a str, want traces: Traces.open\(path\)"),
+        ({"traces": Path("runs")}, r"traces: got a PosixPath, want traces: Traces.open\(path\)"),
+        ({"method": Window}, "method: got the class Window, want the name of a method"),
+        ({"method": Window(3)}, "method: got a Window, want the name of a method"),
+        ({"extra": "global"}, "extra: got a str, want a finder, such as"),
+        ({"extra": GlobalTokens}, "extra: got the class GlobalTokens, want a finder"),
+        ({"how": {"seed": 1}}, "how: got a dict, want Fitting"),
+        ({"held_out": "0.2"}, "held_out: got '0.2', want a share of the sequences"),
+        ({"projections": {}}, r"projections: got none for \('encoder', 0\), want one for every kind and layer"),
+    ],
+)
+def test_what_cannot_be_fitted_is_said_before_anything_is_learned(traces: Traces, given: Any, want: str) -> None:
+    with pytest.raises(InputError, match=want):
+        Sparsefinder.fit(**{"traces": traces, "method": "kmeans", "clusters": 3, "progress": False, **given})
+
+
+def test_finders_that_are_none(tmp_path: Path) -> None:
+    for wrong in ({"encoder": Window(3)}, {("encoder", "0"): Window(3)}, {0: Window(3)}):
+        with pytest.raises(InputError, match=r"finders: got the key .*, want a mapping from \(kind, layer\) to a find"):
+            Sparsefinder(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"finders of \('encoder', 0\): got a str, want a mapping"):
+        Sparsefinder({("encoder", 0): "window"})  # type: ignore[dict-item]
+    for what, given in (("a Window", Window(3)), ("a str", "runs/demo/finders")):
+        with pytest.raises(InputError, match=f"finders: got {what}, want a mapping .*from_pretrained"):
+            Sparsefinder(given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="path: got None, want a folder that save_pretrained wrote"):
+        Sparsefinder.from_pretrained(None)  # type: ignore[arg-type]
+    one = Sparsefinder({("encoder", 0): Window(3)})
+    one.save_pretrained(tmp_path)
+    (tmp_path / "finders.safetensors").unlink()
+    with pytest.raises(
+        InputError, match="path: got .* without finders.safetensors, want a folder that save_pretrained"
+    ):
+        Sparsefinder.from_pretrained(tmp_path)
+    (tmp_path / "finders.json").write_text("[]")
+    with pytest.raises(InputError, match=r"finders.json: got a list, want the file as it was written"):
+        Sparsefinder.from_pretrained(tmp_path)
+    with pytest.raises(InputError, match="finders.json, which is a file, want the name of a folder"):
+        one.save_pretrained(tmp_path / "finders.json")
+
+
 def test_methods_that_draw_take_the_seed(traces: Traces) -> None:
     def drawn(**more: Any) -> Any:
         return Sparsefinder.fit(traces, "bigbird", random_blocks=2, progress=False, **more)["encoder", 0]

@@ -29,6 +29,19 @@ class InputError(SparsefinderError, ValueError):
         return _rebuild, (type(self), self.argument, self.args[0])
 
 
+def check_type(argument: str, value: object, kinds: type | tuple[type, ...], want: str) -> None:
+    """Raise unless a value is of one of some types."""
+    if not isinstance(value, kinds):
+        raise wrong_type(argument, value, want)
+
+
+def wrong_type(argument: str, value: object, want: str) -> InputError:
+    """The error for a value whose type says enough of what is wrong."""
+    name = type(value).__name__
+    got = f"the class {value.__name__}" if isinstance(value, type) else f"{'an' if name[0] in 'aeio' else 'a'} {name}"
+    return InputError(argument, "None" if value is None else got, want)
+
+
 def _rebuild(kind: type[InputError], argument: str, message: str) -> InputError:
     error = kind.__new__(kind)
     Exception.__init__(error, message)

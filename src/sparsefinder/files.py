@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from .errors import SparsefinderError
+from .errors import InputError, SparsefinderError, check_type
 
-__all__ = ["DiskError", "explaining", "whole_file", "whole_folder", "write_text"]
+__all__ = ["DiskError", "explaining", "folder_at", "read_json", "whole_file", "whole_folder", "write_text"]
 
 
 class DiskError(SparsefinderError):
     """Something could not be written."""
+
+
+def folder_at(path: str | Path) -> Path:
+    """A folder to write to, whether it is there or not."""
+    check_type("path", path, (str, Path), "the name of a folder")
+    if Path(path).exists() and not Path(path).is_dir():
+        raise InputError("path", f"{path}, which is a file", "the name of a folder")
+    return Path(path)
 
 
 @contextmanager
@@ -59,6 +69,16 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a small file, whole or not at all."""
     with whole_file(path) as file:
         file.write_text(text, encoding="utf-8")
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read what a program wrote as JSON: an object."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(str(path), f"what is not JSON: {error}", "the file as it was written") from error
+    check_type(str(path), found, dict, "the file as it was written")
+    return found
 
 
 @contextmanager

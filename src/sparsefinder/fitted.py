@@ -21,9 +21,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from .describing import card, table
-from .errors import InputError
+from .errors import InputError, check_type
 from .extras import tqdm
-from .files import whole_file, write_text
+from .files import folder_at, read_json, whole_file, write_text
 from .finders import Finder, Fitting, finder_class
 from .finders.state import restored, state_of
 from .fitting import Choice, Wanted, candidates, choose, fit_finder, learn_maps, map_settings, seeded
@@ -56,6 +56,14 @@ class Sparsefinder(Mapping[Site, Finder]):
 
     finders: Mapping[Site, Finder]
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        want = "a mapping from (kind, layer) to a finder: {('encoder', 0): Window(51)}"
+        check_type("finders", self.finders, Mapping, f"{want}; from_pretrained(path) reads what was saved")
+        for site, finder in self.finders.items():
+            if not (isinstance(site, tuple) and [type(each) for each in site] == [str, int]):
+                raise InputError("finders", f"the key {site!r}", want)
+            check_type(f"finders of {site}", finder, Finder, want)
 
     def __getitem__(self, site: Any) -> Finder:
         return self.finders[site]
@@ -105,8 +113,16 @@ class Sparsefinder(Mapping[Site, Finder]):
         progress: a bar over the layers, and one over the steps of learning with the loss.
         """
         wanted = None if recall is None and sparsity is None else Wanted(recall, sparsity)
-        if not 0 < held_out < 1:
-            raise InputError("held_out", held_out, "a share of the sequences between 0 and 1")
+        check_type("traces", traces, Traces, "traces: Traces.open(path), or record_traces(model, inputs, path)")
+        check_type("method", method, str, "the name of a method, with its settings beside it: 'kmeans', clusters=16")
+        check_type("how", how, Fitting, "Fitting(seed=..., ...)")
+        if extra is not None:
+            check_type("extra", extra, Finder, "a finder, such as Window(11) | GlobalTokens(1)")
+        if not (isinstance(held_out, float) and 0 < held_out < 1):
+            raise InputError("held_out", repr(held_out), "a share of the sequences between 0 and 1")
+        for place in traces.sites:
+            if projections is not None and place not in projections:
+                raise InputError("projections", f"none for {place}", "one for every kind and layer of the traces")
         about = finder_class(method).about
         inputs = about.inputs[0] if inputs is None else inputs
         if inputs not in about.inputs:
@@ -143,15 +159,15 @@ class Sparsefinder(Mapping[Site, Finder]):
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write the finders to a folder: their settings as JSON, their tensors as safetensors."""
-        tensors: dict[str, Tensor] = {}
+        folder, tensors = folder_at(path), dict[str, Tensor]()
         sites = [
             {"kind": kind, "layer": layer, "finder": state_of(finder, f"{kind}.{layer}", tensors)}
             for (kind, layer), finder in self.items()
         ]
         # The settings last: a folder that has them has everything.
-        with whole_file(Path(path) / TENSORS) as file:
+        with whole_file(folder / TENSORS) as file:
             save_file({name: each.detach().cpu().contiguous() for name, each in tensors.items()}, file)
-        write_text(Path(path) / CONFIG, json.dumps({"format": FORMAT, "about": self.about, "sites": sites}, indent=1))
+        write_text(folder / CONFIG, json.dumps({"format": FORMAT, "about": self.about, "sites": sites}, indent=1))
 
     @classmethod
     def from_pretrained(cls, path: str | Path, **options: Any) -> Sparsefinder:
@@ -161,14 +177,17 @@ class Sparsefinder(Mapping[Site, Finder]):
         options: for the hub: `revision`, `token`, `cache_dir` and what else `snapshot_download` takes.
         """
         want = f"a folder that save_pretrained wrote, with its {CONFIG}, or the name of a repository on the hub"
+        check_type("path", path, (str, Path), want)
         folder = folder_of(path, [CONFIG, TENSORS, f"{FOLDER}/*"], want, **options)
         if not (folder / CONFIG).is_file() and (folder / FOLDER / CONFIG).is_file():
             folder = folder / FOLDER
         if not (folder / CONFIG).is_file():
             raise InputError("path", path, want)
-        config = json.loads((folder / CONFIG).read_text())
+        config = read_json(folder / CONFIG)
         if config.get("format") != FORMAT:
             raise InputError("path", f"{path} of format {config.get('format')}", f"finders of format {FORMAT}")
+        if not (folder / TENSORS).is_file():
+            raise InputError("path", f"{path} without {TENSORS}", want)
         tensors = load_file(folder / TENSORS)
         finders = {(site["kind"], site["layer"]): restored(site["finder"], tensors) for site in config["sites"]}
         return cls(finders, config.get("about", {}))

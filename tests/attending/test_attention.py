@@ -15,7 +15,7 @@ from sparsefinder.attending import portable
 from sparsefinder.attending.api import BACKENDS
 from sparsefinder.core.layout import Grid
 
-from ..cases import GRAPHS, LAYOUTS, H, M, N, Recipe, build, grids, inputs, recipes, tensors
+from ..cases import GRAPHS, LAYOUTS, H, M, N, Recipe, build, grids, inputs, on_the_threshold, recipes, tensors
 
 ALPHA = torch.tensor([1.2, 1.5, 1.7, 2.0], dtype=torch.float64)
 
@@ -252,7 +252,9 @@ Q, K, V = torch.randn(2, 4, 6, 8), torch.randn(2, 2, 7, 8), torch.randn(2, 2, 7,
         ({"k": torch.randn(2, 2, 7, 9)}, r"k: got shape \(2, 2, 7, 9\), want \(2, heads, keys, 8\)"),
         ({"v": torch.randn(2, 2, 5, 8)}, r"v: got shape \(2, 2, 5, 8\), want \(2, 2, 7, any\)"),
         ({"backend": "cuda"}, "backend: got 'cuda', want one of 'auto', 'reference', 'portable'"),
-        ({"alpha": 0.5}, "alpha: got 0.5"),
+        ({"alpha": 0.0}, "alpha: got 0.0"),
+        ({"alpha": 0.5, "backend": "native"}, "'native', which takes no alpha up to 1"),
+        ({"alpha": torch.tensor(-0.5)}, "alpha: got values down to -0.5"),
         (
             {"alpha": torch.full((3,), 1.5)},
             r"alpha: got a tensor of shape \(3,\), want one value, or one for each of 4",
@@ -268,3 +270,26 @@ def test_errors_name_the_argument(change: dict[str, Any], words: str) -> None:
     arguments: dict[str, Any] = {"q": Q, "k": K, "v": V} | change
     with pytest.raises(InputError, match=words):
         attention(**arguments)
+
+
+@pytest.mark.parametrize("n", [1, 3, 40])
+@pytest.mark.parametrize("alpha", [2.0, 3.0, 5.0])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_key_on_the_threshold_is_outside(backend: str, alpha: float, n: int) -> None:
+    """Where the gradient jumps all implementations take the same side: as if the key were not there."""
+    for seed in range(40):
+        scores, inside = on_the_threshold(alpha, seed)
+        m = len(scores)
+        q, k, v = (
+            torch.ones(1, 2, n, 1),
+            scores.float()[None, None, :, None].repeat(1, 2, 1, 1),
+            torch.randn(1, 2, m, 3),
+        )
+        grid, more = Layout().of(q, k), {"alpha": alpha, "scale": 1.0, "backend": backend}
+        full, without = (Graph.columns(which.expand(1, 2, -1), grid) for which in (inside | True, inside))
+        none, every, wanted = (results(q.clone(), k.clone(), v.clone(), graph, more) for graph in (None, full, without))
+        for found in (none, every):
+            assert ((found[1] > 0) == inside).all(), seed
+            for got, want in zip(found, wanted, strict=True):
+                # Slopes are p^(2 − α), up to so much for the least weights.
+                torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5 * {2.0: 1, 3.0: 64, 5.0: 16**3}[alpha])

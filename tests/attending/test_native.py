@@ -286,7 +286,7 @@ def test_numbers_that_are_not_finite_are_refused(number: float, n: int) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda c: c | {"alpha": 1.0}, "alpha of 1"),
+        (lambda c: c | {"alpha": 1.0}, "alpha up to 1"),
         (lambda c: c | {"dropout": 0.5}, "dropout"),
         (lambda c: c | {"bias": torch.zeros(1, 1, 1, 1)}, "bias"),
         (lambda c: c | {name: c[name].double() for name in "qkv"}, "float32"),
@@ -385,3 +385,9 @@ def test_exact_where_the_screen_does_not_pay() -> None:
     with native.counting() as counted:
         assert_same(q, k, v, exact=True, gradients=False)
     assert int(counted.pairs.sum()) > 300 * 3000 // 2
+
+
+def test_weights_too_small_for_a_float_have_no_gradient() -> None:
+    """Near α = 1 a weight is a high power: what is left of it may be nothing, and that has no logarithm."""
+    q, k, v = draw((1, 1, 64, 8), (1, 1, 200, 8), (1, 1, 200, 4), spread=8.0)
+    assert_same(q, k, v, alpha=torch.tensor([1.05]), tolerance=1e-4)

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from sparsefinder import Graph, InputError, Layout, attention
 from sparsefinder.attending import native
+from sparsefinder.core.codes import key_codes, query_codes
 from sparsefinder.core.layout import Grid
 from sparsefinder.core.pieces import Buckets, Near, Rule
-from sparsefinder.finders.codes import key_codes, query_codes
 
 HEADS = 3
 

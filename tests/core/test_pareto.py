@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefinder import InputError
-from sparsefinder.core.pareto import frontier, frontiers, hypervolume, quality, quality_at, sparsity_at
+from sparsefinder.core.pareto import frontier, frontiers, hypervolume, hypervolumes, quality, quality_at, sparsity_at
 
 NAN = float("nan")
 # Few different numbers, so that points are often equal in one or in both.
@@ -68,3 +68,11 @@ def test_scores_are_shares_of_the_full_model() -> None:
     assert math.isnan(quality(0.0, 0.0, "higher"))
     with pytest.raises(InputError, match="better"):
         quality(1.0, 1.0, "best")
+
+
+def test_many_draws_have_the_hypervolume_of_each() -> None:
+    random = np.random.default_rng(0)
+    sparsity, value = random.uniform(-0.1, 1, (2, 50, 9)).round(1)
+    value[random.random(value.shape) < 0.1] = np.nan
+    found = hypervolumes(sparsity, value)
+    assert found == pytest.approx([hypervolume(np.stack(pair, -1)) for pair in zip(sparsity, value, strict=True)])

@@ -19,6 +19,7 @@ from sparsefinder.core.ratios import (
     precision,
     recall,
     sparsity,
+    weighted_means,
 )
 
 COUNTS = ("visible", "predicted", "gold", "hits", "queries", "complete", "empty")
@@ -69,3 +70,20 @@ def test_means_of_groups_are_means(pairs: list[tuple[float, int]]) -> None:
 def test_another_policy_is_refused() -> None:
     with pytest.raises(InputError, match="empty: got 'drop'"):
         mean(np.zeros(3), empty="drop")
+
+
+def test_weighted_means_are_those_of_columns_that_count_several_times() -> None:
+    ratios = np.array([[0.5, np.nan, 1.0, 0.25], [np.nan, np.nan, 0.0, 1.0]])
+    weights = np.array([[1, 2, 0, 1], [0, 3, 0, 1], [2, 1, 1, 0], [0, 4, 0, 0]])
+    for row, counts in zip(weighted_means(ratios, weights), weights, strict=True):
+        for found, values in zip(row, ratios, strict=True):
+            drawn = [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
+            known = [value for value in drawn if not np.isnan(value)]
+            assert found == pytest.approx(sum(known) / len(known) if known else np.nan, nan_ok=True)
+
+
+def test_groups_of_weighted_ratios() -> None:
+    ratios, group = np.array([0.5, np.nan, 1.0, 0.25, np.nan]), np.array([0, 0, 0, 1, 2])
+    weights = np.array([1, 5, 3, 2, 1])
+    assert grouped_means(ratios, group, 3, weights).tolist() == pytest.approx([3.5 / 4, 0.25, np.nan], nan_ok=True)
+    assert grouped_means(ratios, group, 3).tolist() == pytest.approx([0.75, 0.25, np.nan], nan_ok=True)

@@ -76,7 +76,7 @@ def _per_head(head: Head) -> Predicate:
 
 def _block_cases(z: int) -> list[Case]:
     near = CENTROIDS.tolist()
-    wide = BlockTopK(z, 1, window=9, globals=2, score="product", projection=SHARED)
+    wide = BlockTopK(z, 1, window=9, globals=2, score="distance", projection=SHARED)
     longer = 2 * _random(HEADS, 4, R * z, seed=8)
     return [
         Case(f"bigbird {z}", BigBird(2, z, 3, 1, seed=7), lambda head: oracles.big_bird(head, 2, z, 3, 1, 7)),
@@ -84,12 +84,12 @@ def _block_cases(z: int) -> list[Case]:
         Case(
             f"block-topk {z}",
             BlockTopK(z, 2, projection=APART),
-            _in(APART, lambda head: oracles.block_top_k(head, z, 2, 0, 0, False)),
+            _in(APART, lambda head: oracles.block_top_k(head, z, 2, 0, 0, True)),
         ),
         Case(
             f"block-topk with window {z}",
             wide,
-            _in(SHARED, lambda head: oracles.block_top_k(head, z, 1, 9, 2, True)),
+            _in(SHARED, lambda head: oracles.block_top_k(head, z, 1, 9, 2, False)),
         ),
         Case(
             f"block-centroids {z}",
@@ -97,14 +97,19 @@ def _block_cases(z: int) -> list[Case]:
             _in(SHARED, lambda head: oracles.block_centroids(head, z, 2, near)),
         ),
         Case(
+            f"block-centroids with window {z}",
+            BlockCentroids(z, 3, 4, 5, 2, projection=APART, centroids=CENTROIDS),
+            _in(APART, lambda head: oracles.block_centroids(head, z, 3, near, 5, 2)),
+        ),
+        Case(
             f"block-topk end to end {z}",
             BlockTopK(z, 1, pooling="concat", projection=APART),
-            _in(APART, lambda head: oracles.block_top_k(head, z, 1, 0, 0, False, True)),
+            _in(APART, lambda head: oracles.block_top_k(head, z, 1, 0, 0, True, True)),
         ),
         Case(
             f"block-centroids end to end {z}",
-            BlockCentroids(z, 1, 4, "concat", projection=SHARED, centroids=longer),
-            _in(SHARED, lambda head: oracles.block_centroids(head, z, 1, longer.tolist(), True)),
+            BlockCentroids(z, 1, 4, pooling="concat", projection=SHARED, centroids=longer),
+            _in(SHARED, lambda head: oracles.block_centroids(head, z, 1, longer.tolist(), concat=True)),
         ),
     ]
 
@@ -188,7 +193,7 @@ CASES = [
             (
                 "block-topk",
                 BlockTopK(2, PER_HEAD, projection=APART),
-                lambda head, k: _in(APART, lambda mapped: oracles.block_top_k(mapped, 2, k, 0, 0, False))(head),
+                lambda head, k: _in(APART, lambda mapped: oracles.block_top_k(mapped, 2, k, 0, 0, True))(head),
             ),
             (
                 "block-centroids",

@@ -256,6 +256,21 @@ def _blocks(side: list[Vector], block: int, concat: bool) -> list[Vector]:
     return [[sum(values) / len(part) for values in zip(*part, strict=True)] for part in parts]
 
 
+def _others(head: Head, block: int, size: int, first_tokens: int, own: int) -> list[int]:
+    """The blocks of keys that a block of queries sees, and does not have whole through window and global tokens."""
+    local = window(head, size)
+    rows = range(own * block, min(len(head.q), (own + 1) * block))
+    legal = []
+    for other in range(-(-len(head.k) // block)):
+        columns = range(other * block, (other + 1) * block)
+        seen = any(head.sees(row, column) for row in rows for column in columns if column < len(head.k))
+        whole = [(row, column) for row in range(own * block, (own + 1) * block) for column in columns]
+        inside = all(local(row, column) for row, column in whole) or columns[-1] < first_tokens
+        if seen and not inside:
+            legal.append(other)
+    return legal
+
+
 def block_top_k(
     head: Head, block: int, count: int, size: int, first_tokens: int, product: bool, concat: bool = False
 ) -> Predicate:
@@ -267,28 +282,40 @@ def block_top_k(
 
     def has(i: int, j: int) -> bool:
         own = i // block
-        rows = range(own * block, min(len(head.q), (own + 1) * block))
-        legal = []
-        for other in range(len(keys)):
-            columns = range(other * block, (other + 1) * block)
-            seen = any(head.sees(row, column) for row in rows for column in columns if column < len(head.k))
-            whole = [(row, column) for row in range(own * block, (own + 1) * block) for column in columns]
-            inside = all(local(row, column) for row, column in whole) or columns[-1] < first_tokens
-            if seen and not inside:
-                legal.append(other)
-        best = sorted(legal, key=lambda other: -score(own, other))[:count]
+        best = sorted(_others(head, block, size, first_tokens, own), key=lambda other: -score(own, other))[:count]
         return local(i, j) or first(i, j) or j // block in best
 
     return has
 
 
 def block_centroids(
-    head: Head, block: int, count: int, centroids: list[list[Vector]], concat: bool = False
+    head: Head,
+    block: int,
+    count: int,
+    centroids: list[list[Vector]],
+    size: int = 0,
+    first_tokens: int = 0,
+    concat: bool = False,
 ) -> Predicate:
     queries, keys = _blocks(head.q, block, concat), _blocks(head.k, block, concat)
+    local, first = window(head, size), global_tokens(head, first_tokens)
 
-    def best(blocks: list[Vector], centre: Vector) -> list[int]:
-        return sorted(range(len(blocks)), key=lambda place: squared_distance(blocks[place], centre))[:count]
+    def best(blocks: list[Vector], centre: Vector, taken: int) -> list[int]:
+        return sorted(range(len(blocks)), key=lambda place: squared_distance(blocks[place], centre))[:taken]
 
-    sets = [(best(queries, centre), best(keys, centre)) for centre in centroids[head.number]]
-    return lambda i, j: any(i // block in rows and j // block in columns for rows, columns in sets)
+    def kept(own: int) -> list[int]:
+        found: list[int] = []
+        legal = _others(head, block, size, first_tokens, own)
+        for taken in range(1, count + 1):
+            together = {
+                other
+                for centre in centroids[head.number]
+                if own in best(queries, centre, taken)
+                for other in best(keys, centre, taken)
+            }
+            new = [other for other in legal if other in together and other not in found]
+            found += sorted(new, key=lambda other: squared_distance(queries[own], keys[other]))
+        return found[:count]
+
+    rows = [kept(own) for own in range(len(queries))]
+    return lambda i, j: local(i, j) or first(i, j) or j // block in rows[i // block]

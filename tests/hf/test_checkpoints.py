@@ -24,6 +24,7 @@ from sparsefinder import (
 from sparsefinder.core.layout import Grid
 from sparsefinder.finders import About, Finder
 from sparsefinder.finders.base import Keys, Queries
+from sparsefinder.hf.models import sites
 from sparsefinder.lab.tasks.teacher import from_checkpoint
 
 from ..tiny_models import make, run, words
@@ -35,7 +36,8 @@ PREDICTED = Window(3) | GlobalTokens(1)
 @pytest.mark.parametrize("learn", [False, True])
 def test_saving_and_loading(family: str, learn: bool, tmp_path: Path) -> None:
     model = make(family)
-    use_entmax(model, {kind: [1.2, 1.7] for kind in ("encoder", "decoder", "cross")}, learn=learn)
+    kinds = {attend.kind for attend in sites(use_entmax(model)).values()}
+    use_entmax(model, {kind: [1.2, 1.7] for kind in kinds}, learn=learn)
     if learn:
         for name, parameter in model.named_parameters():
             if name.endswith("entmax_logit"):

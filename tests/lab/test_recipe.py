@@ -1,12 +1,15 @@
 """Recipes: what is written down comes back; what is wrong is named, with what was meant."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
 
 from sparsefinder import InputError
-from sparsefinder.lab.recipe import Recipe, dump_recipe, load_recipe
+from sparsefinder.lab.recipe import HubPairs, Recipe, Translation, dump_recipe, load_recipe
+from sparsefinder.lab.sweep.grids import grid_of
+from sparsefinder.lab.sweep.settings import expand_all
 
 SMALL = """
 name: small
@@ -17,7 +20,8 @@ task:
 sweep:
   methods: [window, {method: kmeans, clusters: [2, 4], inputs: raw}]
 """
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
+FOLDER = Path(__file__).parents[2] / "recipes"
+RECIPES = sorted(FOLDER.glob("*.yaml"))
 
 
 @pytest.fixture
@@ -32,6 +36,56 @@ def test_every_recipe_of_the_project_can_be_read_and_written_back(file: Path) ->
     recipe = load_recipe(file)
     assert recipe.name == file.stem
     assert Recipe.model_validate(yaml.safe_load(dump_recipe(recipe))) == recipe
+
+
+@pytest.mark.parametrize("name", ["mlm-wikitext103-roberta", "mt-iwslt17-ende", "mt-iwslt17-enfr"])
+def test_the_papers_recipes_score_what_its_figures_show_and_say_how_many_that_is(name: str) -> None:
+    file = FOLDER / f"{name}.yaml"
+    recipe = load_recipe(file)
+    assert recipe.accuracy is not None
+    assert recipe.accuracy.methods is not None
+    settings = expand_all(recipe.accuracy.methods)
+    # Sec. 5: ten thresholds; eight numbers of buckets, random blocks or global tokens for six methods; and the window.
+    assert Counter(one.method for one in settings) == {
+        "distance": 10, "quantization": 8, "kmeans": 8, "reformer": 8, "routing": 8, "bigbird": 8, "longformer": 8,
+        "window": 1,
+    }  # fmt: skip
+    evaluations = len(settings) * len(recipe.accuracy.windows) * len(recipe.accuracy.globals) + 1
+    assert evaluations < 1500
+    header = " ".join(line.lstrip("# ") for line in file.read_text().splitlines() if line.startswith("#"))
+    assert f"{len(settings)} settings × {len(recipe.accuracy.windows)} windows" in header
+    assert f"{evaluations:,} evaluations" in header
+    # Nothing is fitted for them that the sweep does not have as well.
+    assert set(settings) <= set(grid_of(recipe.sweep).settings)
+
+
+@pytest.mark.parametrize(("pair", "tests"), [("ende", 1080), ("enfr", 1210)])
+def test_translation_as_in_the_paper_and_the_work_it_cites(pair: str, tests: int) -> None:
+    before, after = (load_recipe(FOLDER / f"mt-{data}-{pair}.yaml").task for data in ("paracrawl", "iwslt17"))
+    assert isinstance(before, Translation)
+    assert isinstance(after, Translation)
+    # The fine-tuning starts from what the pretraining writes, with another α.
+    assert after.checkpoint == f"runs/mt-paracrawl-{pair}/teacher"
+    assert (before.alpha, after.alpha) == (1.0, 1.5)
+    for task in (before, after):
+        assert (task.training.betas, task.training.weight_decay, task.training.clip) == ((0.9, 0.98), 1e-4, 0.1)
+        assert (task.training.tokens, task.training.accumulate, task.word_dropout) == (4096, 8, 0.1)
+    valid, test = after.data.valid, after.data.test
+    assert isinstance(valid, HubPairs)
+    assert isinstance(test, HubPairs)
+    assert (valid.split, test.split, test.pairs) == (f"test[1568:-{tests}]", f"test[-{tests}:]", tests)
+
+
+def test_masked_language_modelling_as_in_the_authors_script() -> None:
+    recipe = load_recipe(FOLDER / "mlm-wikitext103-roberta.yaml")
+    training = recipe.task.training
+    assert (training.warmup_steps, training.weight_decay, training.epsilon, training.clip) == (500, 0.01, 1e-6, 5)
+    assert 25 in grid_of(recipe.sweep).windows
+
+
+def test_batches_that_are_smaller_than_a_sentence_may_be() -> None:
+    with pytest.raises(InputError, match="training.tokens is 64, and a sentence may have 128"):
+        load_recipe(FOLDER / "mt-paracrawl-ende.yaml", ["task.training.tokens=64"])
 
 
 def test_methods_may_be_written_short(small: Path) -> None:

@@ -39,7 +39,7 @@ COMMON = {
     "accuracy": {"windows": [3], "methods": ["full", "window", {"method": "sketch", "r": 2, "share": [0.2]}]},
 }
 WORDS = "the cat and a dog saw one big red house near two small green trees by old blue water"
-TIMING = {"blocks": [1], "sizes": [2], "clusters": [2], "sequences": 4, "batch": 2, "repeats": 1}
+TIMING = {"blocks": [1], "sizes": [2], "clusters": [2], "sequences": 500, "batch": 8, "repeats": 1}
 # Kills its own process when something is given a name that contains a word: in the middle of a stage.
 KILLED = """
 import os, signal, sys
@@ -116,6 +116,7 @@ def test_the_second_run_computes_nothing(recipe: Path, tmp_path: Path) -> None:
     assert {file for file in times if file.is_file() and times[file] != after[file]} == set()
     assert _results(folder.path) == first
     _check_full_row(folder)
+    _check_timing(folder)
     run(load_recipe(recipe), tmp_path / "again", say=said.append)
     assert _results(tmp_path / "again/tiny") == first
 
@@ -130,6 +131,14 @@ def _check_full_row(folder: RunFolder) -> None:
     assert full["score"] == score["value"]
     assert full["sparsity"] == 0
     assert len(rows) == 3
+
+
+def _check_timing(folder: RunFolder) -> None:
+    """More sequences were asked for than there are: the rows say how many there were."""
+    there = json.loads((folder / "teacher/score.json").read_text())["sequences"]
+    assert there < TIMING["sequences"]
+    for file in (folder / "points/timing").glob("*.parquet"):
+        assert {row["sequences"] for row in parquet.read_table(file).to_pylist()} == {there}
 
 
 def test_killed_in_every_stage_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
@@ -163,6 +172,21 @@ def test_what_does_not_depend_on_a_change_is_not_done_again(tmp_path: Path) -> N
     assert "nothing" in said[0]
     assert "begins" in said[1]
     assert list(folder.path.glob("traces-*/train/index.json"))
+
+
+def test_points_of_an_earlier_version_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe, said = load_recipe(_recipe("masked-lm", tmp_path)), list[str]()
+    for module in ("points", "recall", "accuracy"):
+        monkeypatch.setattr(f"sparsefinder.lab.sweep.{module}.VERSION", 0)
+    folder = run(recipe, tmp_path, say=said.append)
+    names = {which: {file.name for file in (folder / "points" / which).iterdir()} for which in ("recall", "accuracy")}
+    monkeypatch.undo()
+    said.clear()
+    run(recipe, tmp_path, say=said.append)
+    assert [line.split(":")[0] for line in said if "begins" in line] == ["sweep", "report"]
+    for which, old in names.items():
+        assert not old & {file.name for file in (folder / "points" / which).iterdir()}
+        assert old == {file.name for file in (folder / "points" / f"{which}-unused").iterdir()}
 
 
 def test_a_full_disk_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

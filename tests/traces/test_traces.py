@@ -178,12 +178,92 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
         TraceWriter(tmp_path / "traces")
     with pytest.raises(InputError, match="kind, layer"):
         Traces.open(tmp_path / "traces").samples("encoder", 7)
-    with pytest.raises(InputError, match="folder of traces"):
+    with pytest.raises(InputError, match=r"which has no index.json, want a folder of traces"):
         Traces.open(tmp_path)
     index = tmp_path / "traces" / "index.json"
     index.write_text(json.dumps({"format": 99}))
     with pytest.raises(InputError, match="format 99"):
         Traces.open(tmp_path / "traces")
+
+
+def test_traces_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"path: got .*nowhere, which is not there, want a folder of traces"):
+        Traces.open(tmp_path / "nowhere")
+    _write(tmp_path / "traces")
+    with pytest.raises(InputError, match=r"path: got .*index.json, which is a file, want a folder of traces"):
+        Traces.open(tmp_path / "traces/index.json")
+    with pytest.raises(InputError, match=r"index: got none, want Traces.open\('.*traces'\)"):
+        Traces(tmp_path / "traces")
+    found = Traces.open(tmp_path / "traces")
+    next((tmp_path / "traces").glob("cross-0-*")).unlink()
+    with pytest.raises(InputError, match=r"path: got traces without their cross-0-00000.safetensors, want the whole"):
+        list(found.samples("cross", 0))
+    (tmp_path / "traces/index.json").write_text('{"format": 1')
+    with pytest.raises(InputError, match=r"index.json: got what is not JSON.* want the file as it was written"):
+        Traces.open(tmp_path / "traces")
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        ({"batch": 2.5}, "batch: got 2.5, want a number of sequences"),
+        ({"batch": "4"}, "batch: got '4', want a number of sequences"),
+        ({"batch": 0}, "batch: got 0, want a number of sequences"),
+        ({"start": 0.5}, "start: got 0.5, want a whole number"),
+        ({"seed": "x"}, "seed: got 'x', want a whole number"),
+    ],
+)
+def test_batches_that_cannot_be(tmp_path: Path, given: Any, want: str) -> None:
+    _write(tmp_path / "traces")
+    with pytest.raises(InputError, match=want):
+        Traces.open(tmp_path / "traces").samples("cross", 0, **given)
+
+
+def test_a_stretch_with_nothing_in_it_has_no_batch(tmp_path: Path) -> None:
+    _write(tmp_path / "traces")
+    nothing = Traces.open(tmp_path / "traces").samples("cross", 0, start=99)
+    assert list(nothing) == []
+    assert len(nothing) == 0
+
+
+Q = torch.randn(1, 2, 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        ({"q": Q.tolist()}, "q: got a list, want a tensor of floating-point numbers of shape"),
+        ({"k": Q.numpy()}, "k: got a ndarray, want a tensor of floating-point numbers"),
+        ({"q": Q[0]}, r"q: got torch.float32 of shape \(2, 5, 4\), want a tensor"),
+        ({"q": Q.long(), "k": Q.long()}, "q: got torch.int64 of shape"),
+        ({"k": Q[:, :1]}, r"k: got shape \(1, 1, 5, 4\), want \(1, 2, keys, 4\) to go with q"),
+        ({"kind": 0, "layer": "encoder"}, "kind: got an int, want the kind of attention"),
+        ({"layer": "0"}, "layer: got a str, want the number of the layer"),
+        ({"layout": "causal"}, "layout: got a str, want a Layout"),
+        ({"scale": "1"}, "scale: got a str, want what scores are multiplied by"),
+        ({"alpha": "1.5"}, "alpha: got '1.5', want one number, or a tensor"),
+        ({"alpha": [1.5, 1.2]}, r"alpha: got \[1.5, 1.2\], want one number, or a tensor with one for each of 2 heads"),
+        ({"alpha": torch.full((3,), 1.5)}, "alpha: got tensor.*, want one number, or a tensor with one for each of 2"),
+    ],
+)
+def test_what_is_no_layer_is_refused(tmp_path: Path, given: Any, want: str) -> None:
+    with TraceWriter(tmp_path / "traces") as writer, pytest.raises(InputError, match=want):
+        writer.add(**{"kind": "encoder", "layer": 0, "q": Q, "k": Q, **given})
+
+
+def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="path: got None, want the name of a new folder"):
+        TraceWriter(None)  # type: ignore[arg-type]
+    with (
+        TraceWriter(tmp_path / "traces") as writer,
+        pytest.raises(InputError, match="record: got a Tensor, want a rec"),
+    ):
+        writer.take(Q)  # type: ignore[arg-type]
+    model = use_entmax(make("bert"))
+    with record(model) as records:
+        model(words(1, 4))
+    with pytest.raises(InputError, match="finder: got a str, want a finder, such as Window"):
+        records[0].predict("window")  # type: ignore[arg-type]
 
 
 def test_parts_joined_are_the_whole(tmp_path: Path) -> None:
@@ -208,6 +288,8 @@ def test_parts_joined_are_the_whole(tmp_path: Path) -> None:
     assert again.hash == joined.hash
     with pytest.raises(InputError, match="parts"):
         join(tmp_path / "joined", [])
+    with pytest.raises(InputError, match=r"parts: got 'part-0', want a list, such as \['part-0'\]"):
+        join(tmp_path / "joined", "part-0")
     with TraceWriter(tmp_path / "joined" / "other", dtype="float32", teacher="xyz") as writer:
         writer.add("cross", 0, torch.randn(1, 2, 3, 4), torch.randn(1, 2, 3, 4))
     with pytest.raises(InputError, match="teacher of other"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,9 +19,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .. import compiled
-from ..compiled import capsule
+from ..compiled import Held, capsule
 from ..core.graph import Graph
-from ..core.pieces import Band, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule
+from ..core.mapping import maps_natively, wide
+from ..core.pieces import Band, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule, Sketched
 from ..errors import InputError
 from .call import Call
 
@@ -77,7 +78,7 @@ def refusal(call: Call) -> str | None:
     if max(call.grid.n, call.grid.m) > _native.MOST_KEYS:
         return f"takes at most {_native.MOST_KEYS} queries and keys"
     if bool((call.alpha <= 1).any()) if isinstance(call.alpha, Tensor) else call.alpha <= 1:
-        return "takes no alpha of 1: softmax has no zeros to leave out"
+        return "takes no alpha up to 1: softmax has no zeros to leave out"
     return None
 
 
@@ -165,7 +166,9 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, alpha: float | Tensor, arguments: _Arguments) -> Tensor:
         out, support = arguments.forward(q, k, v, alpha, save=True)
         ctx.save_for_backward(q, k, v, *([alpha] if isinstance(alpha, Tensor) else []))
-        ctx.arguments, ctx.support, ctx.alpha = arguments, support, None if isinstance(alpha, Tensor) else alpha
+        # The pieces have done their work.
+        ctx.arguments, ctx.support = replace(arguments, pieces=[]), Held(support)
+        ctx.alpha = None if isinstance(alpha, Tensor) else alpha
         return out
 
     @staticmethod
@@ -174,7 +177,7 @@ class _Attention(torch.autograd.Function):
         q, k, v, *alphas = ctx.saved_tensors
         alpha = alphas[0] if alphas else ctx.alpha
         grad_q, grad_k, grad_v, grad_alpha = ctx.arguments.backward(
-            q, k, v, alpha, grads[0], ctx.support, ctx.needs_input_grad[3]
+            q, k, v, alpha, grads[0], ctx.support.value, ctx.needs_input_grad[3]
         )
         return grad_q, grad_k, grad_v, None if grad_alpha is None else grad_alpha.to(alpha.dtype), None
 
@@ -185,7 +188,11 @@ def _pieces(graph: Graph) -> list[Any]:
     if not all(_knows(piece, graph) for piece in pieces):
         pieces = (graph.pairs(),)
     # Rules last: what other pieces have already is told from these more cheaply than by comparing again.
-    return [_piece(piece) for piece in sorted(pieces, key=lambda piece: isinstance(piece, EveryPair))]
+    rules = [piece for piece in pieces if isinstance(piece, EveryPair)]
+    if len(rules) > 1:
+        # Where one rule has to ask another, codes have to be there.
+        rules = [piece.rule if isinstance(piece, Sketched) else piece for piece in rules]
+    return [_piece(piece) for piece in (*(one for one in pieces if not isinstance(one, EveryPair)), *rules)]
 
 
 def _knows(piece: Piece, graph: Graph) -> bool:
@@ -194,6 +201,11 @@ def _knows(piece: Piece, graph: Graph) -> bool:
             # The kernels look for the best of a row among what it sees here.
             single = piece.among is None or piece.among.keys.shape[-1] == 1
             return single and piece.queries.shape[-1] <= _native.MOST_CODES and piece.grid.same_as(graph.grid)
+        case Sketched():
+            single = piece.among is None or piece.among.keys.shape[-1] == 1
+            mapped = maps_natively(piece.q, piece.query_maps) and maps_natively(piece.k, piece.key_maps)
+            few = piece.query_maps.shape[-1] < _native.MOST_CODES
+            return single and mapped and few and piece.grid.same_as(graph.grid)
         case Near():
             return piece.queries.dtype == torch.float32
     return isinstance(piece, Band | Columns | Rows | Buckets | Pairs | Blocks)
@@ -228,6 +240,12 @@ def _turned(piece: Piece) -> Any:
             tables = (piece.queries.contiguous(), piece.keys.contiguous(), piece.limits.contiguous())
             buckets = None if piece.among is None else tuple(map(_whole, (piece.among.queries, piece.among.keys)))
             return _native.rule(*tables, _whole(piece.ranks), piece.relative, *(buckets or (None, None)))
+        case Sketched():
+            maps = wide(piece.query_maps), wide(piece.key_maps)
+            buckets = None if piece.among is None else tuple(map(_whole, (piece.among.queries, piece.among.keys)))
+            return _native.sketched(
+                piece.q, piece.k, *maps, piece.slack, _whole(piece.ranks), *(buckets or (None, None))
+            )
         case Near():
             return _native.near(piece.queries.contiguous(), piece.keys.contiguous(), piece.radii.contiguous())
     raise TypeError(f"not a piece that the kernels know: {type(piece).__name__}")

@@ -35,8 +35,9 @@ def refusal(call: Call) -> str | None:
 def run(call: Call) -> Float[Tensor, "batch heads n e"]:
     if _gathering_pays(call):
         return _run_gathered(call)
-    parts = [_maybe_again(_dense_chunk, call, queries) for queries in _chunks(call)]
-    return torch.cat(parts, 2) if parts else call.v.new_zeros(*call.q.shape[:3], call.v.shape[-1])
+    # Where there is no query there is a chunk of none, so that the result has a gradient all the same.
+    parts = [_maybe_again(_dense_chunk, call, queries) for queries in list(_chunks(call)) or [slice(0, 0)]]
+    return torch.cat(parts, 2)
 
 
 def weights(call: Call) -> Float[Tensor, "batch heads n m"]:
@@ -97,15 +98,21 @@ def _gathering_pays(call: Call) -> bool:
     graph = call.graph
     if graph is None or graph.grid.n == 0 or graph.grid.m == 0:
         return False
-    grid, group = graph.grid, min(graph.group, graph.grid.n)
+    grid, group = graph.grid, _group(graph)
     # Every list is padded to the longest of its chunk; lists of like length come together, so the sum is about right.
     listed = graph.list_bound(group)
     return listed * (group + GATHER) < grid.batch * grid.heads * grid.n * grid.m
 
 
+def _group(graph: Graph) -> int:
+    """How many queries share a list of keys: as many as the graph says, or a part of them where there are fewer."""
+    most = min(graph.group, graph.grid.n)
+    return next(size for size in range(most, 0, -1) if graph.group % size == 0)
+
+
 def _run_gathered(call: Call) -> Float[Tensor, "batch heads n e"]:
     graph = call.pairs
-    group = min(graph.group, graph.grid.n)
+    group = _group(graph)
     width = call.q.shape[-1] + call.v.shape[-1] + group
     done: list[Tensor] = []
     outs: list[Tensor] = []

@@ -1,9 +1,8 @@
 """The α-entmax mapping, its threshold, and its gradient in the scores and in α.
 
 With a = α − 1, entmax gives a score z the weight p = [1 + a (z − λ)]₊^(1/a), where λ makes the weights sum to one
-(Eq. 3 of the paper, with τ = a λ − 1). The form stays well conditioned down to α = 1, where it is softmax and λ is
-log-sum-exp. λ is found without sorting, by Newton's method on the norm (Σ p)^a, which is convex in λ for α ≤ 2 and
-nearly linear: starting left of the root it never overshoots, and four to six passes over a row are enough.
+(Eq. 2 of the paper, with τ = a λ − 1); `solving.py` finds it. The form stays well conditioned around α = 1, where it is
+softmax and λ is log-sum-exp.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import InputError
+from .solving import edge, solve_2, solve_15, solve_any, weights_any
 
 __all__ = ["entmax", "entmax_threshold"]
 
 # Rows are worked on in pieces of this many numbers, so that the passes of the solver run in the processor's cache.
 CPU_PIECE = 1 << 18
-NEWTON_STEPS = 60
-# Below this a, log1p(a u) / a equals u to float precision: softmax.
-SMALLEST_A = 1e-12
 
 
 def entmax(
@@ -39,8 +36,12 @@ def entmax(
     tensor([0.8307, 0.1693, 0.0000])
 
     `alpha` is 1 for softmax, 2 for sparsemax, 1.5 for the paper's choice; as a tensor it broadcasts against the scores
-    (one value per head: shape [heads, 1, 1]) and gets its gradient. A row of −inf gives zeros. NaN and +inf are errors:
-    looked for on the CPU, where that is free, and elsewhere only with `check=True`, because it waits for the device.
+    (one value per head: shape [heads, 1, 1]) and gets its gradient. Between 0 and 1, weights fall off more slowly than
+    those of softmax, and none is zero. A row of −inf gives zeros. NaN and +inf are errors: looked for on the CPU, where
+    that is free, and elsewhere only with `check=True`, because it waits for the device.
+
+    From α = 2 on, the gradient jumps where a score crosses the threshold. A score on it, or above it by the rounding of
+    the threshold alone, is outside: it has no weight, and the gradient is that of the row without it.
     """
     rows, alpha_rows = _as_rows(scores, alpha, dim, check)
     if isinstance(alpha_rows, float) and alpha_rows == 1.0:
@@ -61,13 +62,13 @@ def entmax_threshold(
     tensor(0.1771)
 
     The threshold of some of the scores never exceeds the threshold of all of them: a partial row already rules out
-    every score below it. At α = 1 everything gets weight and the threshold is −inf.
+    every score below it. Up to α = 1 everything gets weight and the threshold is −inf.
     """
     rows, alpha_rows = _as_rows(scores.detach(), alpha, dim, check)
     if isinstance(alpha_rows, Tensor):
         raise InputError("alpha", "a tensor", "a number: a threshold is computed for one alpha at a time")
     shape = scores.movedim(dim, -1).shape[:-1]
-    if alpha_rows == 1.0:
+    if alpha_rows <= 1.0:
         return rows.new_full(shape, -math.inf)
     thresholds = rows.new_full((rows.shape[0], 1), -math.inf)
     for piece in _pieces(rows):
@@ -75,11 +76,11 @@ def entmax_threshold(
         shifted = rows[piece] - top
         a = alpha_rows - 1
         if alpha_rows == 1.5:
-            bound = top + _solve_15(shifted / 2) * 2
+            bound = top + solve_15(shifted / 2) * 2
         elif alpha_rows == 2.0:
-            bound = top + _solve_2(shifted)
+            bound = top + solve_2(shifted)
         else:
-            bound = top + _solve_any(shifted, a).to(top.dtype) - 1 / a
+            bound = top + solve_any(shifted, a).to(top.dtype) - 1 / a
         thresholds[piece] = torch.where((shifted == -math.inf).all(-1, keepdim=True), -math.inf, bound)
     return thresholds.reshape(shape).to(scores.dtype)
 
@@ -98,11 +99,11 @@ def _as_rows(
     if check or (check is None and scores.device.type == "cpu"):
         _refuse_infinite(rows)
     if not isinstance(alpha, Tensor):
-        if not 1 <= alpha < math.inf:
-            raise InputError("alpha", alpha, "a number from 1 (softmax) upwards, such as 1.5")
+        if not 0 < alpha < math.inf:
+            raise InputError("alpha", alpha, "a number above 0, such as 1.5; 1 is softmax")
         return rows, float(alpha)
-    if not bool((alpha.detach() >= 1).all() and alpha.detach().isfinite().all()):
-        raise InputError("alpha", f"values down to {alpha.min().item():g}", "numbers from 1 (softmax) upwards")
+    if not bool((alpha.detach() > 0).all() and alpha.detach().isfinite().all()):
+        raise InputError("alpha", f"values down to {alpha.min().item():g}", "numbers above 0; 1 is softmax")
     try:
         one_a_row = torch.broadcast_to(alpha, (*scores.shape[:dim], 1, *scores.shape[dim:][1:]))
     except RuntimeError:
@@ -145,14 +146,15 @@ class _Entmax(torch.autograd.Function):
             part = rows[piece]
             shifted = torch.sub(part, _row_maximum(part), out=weights[piece])
             if isinstance(alpha, Tensor):
-                weights[piece] = _weights_any(shifted, alpha[piece] - 1)
+                weights[piece] = weights_any(shifted, alpha[piece] - 1)
             elif alpha == 1.5:
                 shifted.mul_(0.5)
-                shifted.sub_(_solve_15(shifted)).clamp_(min=0).square_()
+                shifted.sub_(solve_15(shifted)).clamp_(min=0).square_()
             elif alpha == 2.0:
-                shifted.sub_(_solve_2(shifted)).clamp_(min=0)
+                shifted.sub_(solve_2(shifted))
+                torch.nn.functional.threshold(shifted, float(edge(shifted, 1.0)), 0.0, inplace=True)
             else:
-                weights[piece] = _weights_any(shifted, alpha - 1)
+                weights[piece] = weights_any(shifted, alpha - 1)
         ctx.save_for_backward(weights, *([alpha] if isinstance(alpha, Tensor) else []))
         ctx.alpha = None if isinstance(alpha, Tensor) else alpha
         return weights
@@ -198,90 +200,3 @@ def _alpha_slope(p: Tensor, a: float | Tensor) -> Tensor:
     small = y.abs() < 0.05
     quotient = (torch.expm1(-y) + y) / torch.where(small, 1.0, y).square()
     return -p * log.square() * torch.where(small, series, quotient)
-
-
-def _solve_15(x: Float[Tensor, "rows m"]) -> Float[Tensor, "rows 1"]:
-    """τ with Σ (x − τ)₊² = 1, for rows whose maximum is zero: Newton on the norm."""
-    tau = x.new_full((x.shape[0], 1), -1.0)
-    tiny = torch.finfo(x.dtype).tiny
-    for _ in range(NEWTON_STEPS):
-        residual = (x - tau).clamp_(min=0)
-        norm = torch.linalg.vector_norm(residual, dim=-1, keepdim=True)
-        step = norm.mul_(norm - 1).div_(residual.sum(-1, keepdim=True).clamp_min_(tiny))
-        tau += _without_noise(step)
-        if _settled(step):
-            break
-    return tau
-
-
-def _solve_2(x: Float[Tensor, "rows m"]) -> Float[Tensor, "rows 1"]:
-    """τ with Σ (x − τ)₊ = 1, for rows whose maximum is zero: here Newton reaches the root after finitely many steps."""
-    tau = x.new_full((x.shape[0], 1), -1.0)
-    for _ in range(NEWTON_STEPS):
-        residual = (x - tau).clamp_(min=0)
-        total = residual.sum(-1, keepdim=True)
-        step = total.sub_(1).div_((residual > 0).sum(-1, keepdim=True).clamp_min_(1))
-        tau += _without_noise(step)
-        if _settled(step):
-            break
-    return tau
-
-
-def _weights_any(z: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "rows m"]:
-    """The weights for any α, for rows whose maximum is zero. Renormalised: λ is only known to rounding."""
-    p, _ = _powers(z, _solve_any(z, a), a)
-    return (p / p.sum(-1, keepdim=True).clamp_min(torch.finfo(p.dtype).tiny)).to(z.dtype)
-
-
-def _powers(z: Tensor, lam: Tensor, a: float | Tensor) -> tuple[Tensor, Tensor]:
-    """P = [1 + a (z − λ)]₊^(1/a) and p^(1 − a), through log1p so that nothing is lost near a = 0."""
-    if isinstance(a, Tensor):
-        a = a.to(lam.dtype).clamp_min(SMALLEST_A)
-    base = (a * (z - lam)).clamp_(min=-1)
-    p = (torch.log1p(base) / a).exp()
-    return p, torch.where(base > -1, p / (1 + base), 0.0)
-
-
-def _solve_any(z: Float[Tensor, "rows m"], a: float | Tensor) -> Float[Tensor, "rows 1"]:
-    """λ with Σ p = 1 for any α, for rows whose maximum is zero.
-
-    Newton from the left for α ≤ 2. Above, a weight leaves the support with an infinite slope, so Newton's steps
-    cannot be trusted there and the bracket is halved instead, in float64.
-    """
-    steep = bool((torch.as_tensor(a) > 1).any())
-    if steep:
-        z = z.double()
-    step_size = torch.as_tensor(a, dtype=z.dtype, device=z.device).clamp_min(SMALLEST_A)
-    finite = (z > -math.inf).sum(-1, keepdim=True).clamp_min(1)
-    low = torch.zeros_like(finite, dtype=z.dtype)
-    # All weights are equal at the most: λ ≤ (1 − m^(−a)) / a.
-    high = -torch.expm1(-step_size * finite.log()) / step_size
-    if steep:
-        for _ in range(NEWTON_STEPS):
-            middle = (low + high) / 2
-            above = _powers(z, middle, a)[0].sum(-1, keepdim=True) >= 1
-            low, high = torch.where(above, middle, low), torch.where(above, high, middle)
-        return low
-    lam = low
-    tiny = torch.finfo(z.dtype).tiny
-    for _ in range(NEWTON_STEPS):
-        p, slope = _powers(z, lam, a)
-        total = p.sum(-1, keepdim=True).clamp_min(tiny)
-        rise = -torch.expm1(-step_size * total.log()) / step_size
-        step = rise * total / slope.sum(-1, keepdim=True).clamp_min(tiny)
-        lam = lam + _without_noise(step)
-        if _settled(step):
-            break
-    return lam
-
-
-def _without_noise(step: Tensor) -> Tensor:
-    """Drop steps that are only rounding, in place: a row then stands still while others go on, and so does not depend
-    on what rows it is computed with.
-    """
-    return step.masked_fill_(step <= 4 * torch.finfo(step.dtype).eps, 0.0)
-
-
-def _settled(step: Tensor) -> bool:
-    """Whether all rows stand still. Asked of the CPU only: elsewhere asking costs more than another step."""
-    return step.device.type == "cpu" and not bool(step.any())

@@ -15,6 +15,7 @@ from ..errors import InputError
 from . import listing, ratios
 from .flex import block_mask
 from .layout import Grid, Layout
+from .moving import moved
 from .pieces import Band, Blocks, Buckets, Columns, EveryPair, Index, Pairs, Piece, Rows, Truth, words
 
 if TYPE_CHECKING:
@@ -109,6 +110,10 @@ class Graph:
             raise InputError("graphs of &", f"{self.grid.shape} and {other.grid.shape}", "two graphs of the same sizes")
         few, many = (self, other) if self.list_bound() <= other.list_bound() else (other, self)
         return Graph(few.grid, tuple(_Within(piece, many) for piece in few.pieces))
+
+    def to(self, device: str | torch.device) -> Graph:
+        """The same graph on a device."""
+        return moved(self, device)
 
     def contains(self, batch: Index, head: Index, query: Index, key: Index) -> Truth:
         """Whether the graph has these pairs; the indices broadcast."""

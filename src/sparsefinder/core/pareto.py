@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from ..errors import InputError
 
-__all__ = ["frontier", "frontiers", "hypervolume", "quality", "quality_at", "sparsity_at"]
+__all__ = ["frontier", "frontiers", "hypervolume", "hypervolumes", "quality", "quality_at", "sparsity_at"]
 
 # Columns: sparsity and quality. A point that has a NaN or an infinity counts for nothing.
 Points = Float[np.ndarray, "count 2"]
@@ -50,6 +50,18 @@ def hypervolume(points: Points, reference: tuple[float, float] = (0.0, 0.0)) -> 
     above = shifted[(shifted > 0).all(-1)]
     sparsity, value = above[frontier(above)].T if len(above) else np.zeros((2, 0))
     return float((np.diff(sparsity, prepend=0.0) * value).sum())
+
+
+def hypervolumes(
+    sparsity: Float[np.ndarray, "draws count"], value: Float[np.ndarray, "draws count"]
+) -> Float[np.ndarray, " draws"]:
+    """The hypervolumes of many draws of the same points, each against (0, 0), in one pass."""
+    real = np.isfinite(sparsity) & np.isfinite(value)
+    x, y = (np.where(real, one, 0.0).clip(min=0.0) for one in (sparsity, value))
+    # From the most sparse down, each step to the next is as high as the best so far.
+    order = np.argsort(-x, -1)
+    x, y = np.take_along_axis(x, order, -1), np.maximum.accumulate(np.take_along_axis(y, order, -1), -1)
+    return -(np.diff(x, append=0.0) * y).sum(-1)
 
 
 def quality_at(points: Points, sparsity: float) -> float | None:

@@ -19,7 +19,7 @@ from ..errors import InputError
 
 __all__ = [
     "counted_as", "empty_rows", "every_ratio", "full_recall", "grouped_means", "mean", "precision", "recall",
-    "sparsity",
+    "sparsity", "weighted_means",
 ]  # fmt: skip
 
 Numbers = TypeVar("Numbers", Tensor, NDArray[Any])
@@ -75,11 +75,26 @@ def mean(ratios: Numbers, axis: int | None = None, empty: str = "skip") -> Numbe
     return _share(np.where(np.isnan(ratios), filling or 0.0, ratios).sum(axis), found.sum(axis))
 
 
-def grouped_means(ratios: NDArray[Any], group: NDArray[Any], count: int) -> NDArray[Any]:
-    """The macro average of each of `count` groups, given the group of every ratio; those of nothing are left out."""
+def grouped_means(
+    ratios: NDArray[Any], group: NDArray[Any], count: int, weights: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """The macro average of each of `count` groups, given the group of every ratio; those of nothing are left out.
+
+    weights: how much each ratio counts; the same for all if not given.
+    """
     known = ~np.isnan(ratios)
-    sums = np.bincount(group[known], ratios[known], minlength=count)
-    return _share(sums, np.bincount(group[known], minlength=count))
+    weight = np.ones(int(known.sum())) if weights is None else weights[known]
+    sums = np.bincount(group[known], ratios[known] * weight, minlength=count)
+    return _share(sums, np.bincount(group[known], weight, minlength=count))
+
+
+def weighted_means(ratios: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    """The macro average of each row of ratios, for each row of weights; those of nothing are left out.
+
+    Weights say how often each column counts: [draws, columns] and [rows, columns] give [draws, rows].
+    """
+    known = ~np.isnan(ratios)
+    return _share(weights @ np.where(known, ratios, 0.0).T, weights @ known.T.astype(np.float64))
 
 
 def counted_as(empty: str) -> float | None:

@@ -62,7 +62,8 @@ class About:
     "reference" (nothing to use in place of full attention, but to compare with).
     compares: "nothing" (positions alone), "closeness" (of vectors), "scores" (or approximations of them).
     paper: where it comes from.
-    bound: whether nothing can be better at its size, because it computes the scores themselves.
+    bound: whether no graph that finds as many gold pairs is sparser. Sweeps unite it with nothing.
+    besides: whether what it counts comes besides a window and global tokens, its fields `window` and `globals`.
     dials: none where graphs are not nested; where there are several, one of them is set, and the first unless told.
     grid: the settings that a wanted recall is looked for among, besides a dial, unless they are given.
     """
@@ -73,6 +74,7 @@ class About:
     compares: Literal["nothing", "closeness", "scores"] = "nothing"
     paper: str = ""
     bound: bool = False
+    besides: bool = False
     dials: tuple[Dial, ...] = ()
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     look: Look = Look()

@@ -20,12 +20,16 @@ from torch import Tensor
 
 from ..core.graph import Graph
 from ..core.layout import Grid, Layout
+from ..core.moving import moved
 from ..errors import InputError
 from ..learning.projection import Projection
 from ..learning.sample import Sample, mapped
 from .about import About, Dial, Place
 
-__all__ = ["Assigned", "Finder", "Fitting", "Keys", "Learned", "Queries", "Union", "of_heads", "roles", "slots"]
+__all__ = [
+    "Assigned", "Cascade", "Finder", "Fitting", "Keys", "Learned", "Queries", "Several", "Union", "of_heads", "roles",
+    "slots",
+]  # fmt: skip
 
 Queries = Float[Tensor, "batch heads n d"]
 Keys = Float[Tensor, "batch heads m d"]
@@ -37,7 +41,7 @@ Assigned = tuple[Int[Tensor, "batch heads n"], Int[Tensor, "batch heads m"], int
 
 @dataclass(frozen=True)
 class Finder(ABC):
-    """Predicts which pairs matter. `a | b` predicts what either does."""
+    """Predicts which pairs matter. `a | b` predicts what either does, `a & b` what b finds among what a does."""
 
     about: ClassVar[About]
 
@@ -102,6 +106,13 @@ class Finder(ABC):
         """The cluster of each query and of each key, given as in `find`; None where there are none to look at."""
         return None
 
+    def to(self, device: str | torch.device) -> Finder:
+        """The same with all that it has learned on a device, for queries and keys that are there.
+
+        >>> fitted.to("cuda")
+        """
+        return moved(self, device)
+
     def at(self, place: Place) -> Finder:
         """The same for one attention layer: with its α, or with draws of its own."""
         return self
@@ -110,8 +121,15 @@ class Finder(ABC):
         """Multiplications that predicting takes per head, to set beside the n · m · d of the scores themselves."""
         return 0.0
 
+    def among(self, first: Graph, q: Queries, k: Keys) -> Graph:
+        """What of a graph this finder predicts too: the second stage of a cascade."""
+        return first & self.on(q, k, first.grid)
+
     def __or__(self, other: Finder) -> Union:
-        return Union((*_parts(self), *_parts(other)))
+        return Union((*_parts(Union, self), *_parts(Union, other)))
+
+    def __and__(self, other: Finder) -> Cascade:
+        return Cascade((*_parts(Cascade, self), *_parts(Cascade, other)))
 
     def _check(self, grid: Grid) -> None:
         """Raise if it was not fitted, or is asked to decode and cannot. A whole sequence may be looked at, masked."""
@@ -168,14 +186,10 @@ class Learned(Finder):
 
 
 @dataclass(frozen=True)
-class Union(Finder):
-    """The union of what several finders predict."""
+class Several(Finder):
+    """A finder that is made of others."""
 
     finders: tuple[Finder, ...]
-    about: ClassVar[About] = About("union", "union", "reference")
-
-    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
-        return reduce(or_, (each.on(q, k, grid) for each in self.finders))
 
     @property
     def causal_safe(self) -> bool:
@@ -189,11 +203,41 @@ class Union(Finder):
     def ready(self) -> bool:
         return all(each.ready for each in self.finders)
 
-    def at(self, place: Place) -> Union:
-        return Union(tuple(each.at(place) for each in self.finders))
+    def at(self, place: Place) -> Several:
+        return type(self)(tuple(each.at(place) for each in self.finders))
+
+
+@dataclass(frozen=True)
+class Union(Several):
+    """The union of what several finders predict."""
+
+    about: ClassVar[About] = About("union", "union", "reference")
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        return reduce(or_, (each.on(q, k, grid) for each in self.finders))
 
     def cost(self, n: int, m: int, d: int) -> float:
         return sum(each.cost(n, m, d) for each in self.finders)
+
+
+@dataclass(frozen=True)
+class Cascade(Several):
+    """What the first finder predicts, and of it what the next one finds, and so on.
+
+    >>> Probe(32, 8).fit(samples) & Sketch(16, slack=2.0).fit(samples)  # the best scores in the best clusters
+    """
+
+    about: ClassVar[About] = About("cascade", "cascade", "reference")
+
+    def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        found = self.finders[0].on(q, k, grid)
+        for each in self.finders[1:]:
+            found = each.among(found, q, k)
+        return found
+
+    def cost(self, n: int, m: int, d: int) -> float:
+        """At most: what the first stage leaves out costs the others nothing."""
+        return min(sum(each.cost(n, m, d) for each in self.finders), float(n) * m * d)
 
 
 def roles(kind: type[Finder]) -> list[tuple[str, str]]:
@@ -203,8 +247,8 @@ def roles(kind: type[Finder]) -> list[tuple[str, str]]:
 
 def of_heads(finder: Finder, heads: Int[Tensor, " some"]) -> Finder:
     """The finder for some of its heads. Every tensor of a finder has one entry per head."""
-    if isinstance(finder, Union):
-        return Union(tuple(of_heads(each, heads) for each in finder.finders))
+    if isinstance(finder, Several):
+        return type(finder)(tuple(of_heads(each, heads) for each in finder.finders))
     changed: dict[str, Any] = {}
     for field in fields(finder):
         value = getattr(finder, field.name)
@@ -224,5 +268,5 @@ def slots(table: Int[Tensor, "batch heads length slots"], counts: int | Int[Tens
     return torch.where(place < counts.to(table.device)[:, None, None], table, -1)
 
 
-def _parts(one: Finder) -> tuple[Finder, ...]:
-    return one.finders if isinstance(one, Union) else (one,)
+def _parts(kind: type[Several], one: Finder) -> tuple[Finder, ...]:
+    return one.finders if isinstance(one, kind) else (one,)

@@ -10,10 +10,9 @@ from .about import RUN, About, Look, Place
 from .base import Finder, Keys, Queries
 from .checks import whole
 from .draws import seed_at
-from .global_tokens import GlobalTokens
+from .fixed import fixed
 from .random_blocks import draw_blocks
 from .registry import register
-from .window import Window
 
 __all__ = ["BigBird"]
 
@@ -25,7 +24,8 @@ class BigBird(Finder):
 
     >>> BigBird(random_blocks=2, block=16, window=11)(q, k)
 
-    The random blocks are uniform over what the queries may see and the window and global tokens do not cover already.
+    The random blocks come besides: they are uniform over those that the queries may see and that the window and the
+    global tokens do not cover whole already.
     """
 
     random_blocks: int
@@ -35,7 +35,7 @@ class BigBird(Finder):
     seed: int = field(default=0, metadata=RUN)
 
     about = About(
-        "bigbird", "BigBird", "rival", paper="Zaheer et al., 2020, arXiv:2007.14062",
+        "bigbird", "BigBird", "rival", paper="Zaheer et al., 2020, arXiv:2007.14062", besides=True,
         grid={"random_blocks": (2, 4, 8, 16, 32), "window": (1, 11, 25, 75)}, look=Look("#8c4a2f", "#d09274", "P"),
     )  # fmt: skip
 
@@ -47,6 +47,5 @@ class BigBird(Finder):
         return replace(self, seed=seed_at(self.seed, place))
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
-        fixed = Window(self.window) | GlobalTokens(self.globals)
         drawn = draw_blocks(self.random_blocks, self.block, self.seed, grid, self.window, self.globals)
-        return fixed.on(q, k, grid) | drawn
+        return fixed(self.window, self.globals).on(q, k, grid) | drawn

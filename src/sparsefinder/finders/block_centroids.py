@@ -1,4 +1,4 @@
-"""Sparsefinder on blocks, v2: each centroid takes its nearest blocks of queries and of keys. Sec. 7 of the paper."""
+"""Sparsefinder on blocks, v2: each centroid takes its nearest blocks of queries and of keys. Sec. 6.1 of the paper."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ..core.layout import Grid
 from ..learning.projection import Projection
 from ..learning.sample import Pooling, Sample, block_vectors, pooled
 from .about import FIT, LEARNED, MAPS, About, Dial, Look
-from .base import Fitting, Keys, Learned, Queries, Settings, slots
-from .centroids import check_centroids, cluster, first_in_common, ranks
+from .base import Fitting, Keys, Learned, Queries, Settings
+from .centroids import check_centroids, cluster, ranks
 from .checks import whole
+from .fixed import fixed
 from .registry import register
-from .tiles import check_pooling, chosen_blocks
+from .tiles import check_pooling, chosen_blocks, legal_blocks
 
 __all__ = ["BlockCentroids"]
 
@@ -28,12 +29,17 @@ RESTARTS = 10
 @register
 @dataclass(frozen=True, eq=False)
 class BlockCentroids(Learned):
-    """Connect the k blocks of queries and the k blocks of keys that are nearest to the same centroid.
+    """A window, global tokens, and blocks of keys near the same centroids: at most k for each block of queries.
 
     >>> BlockCentroids(block=16, k=4, clusters=8).fit([Sample(q, k)])(q, k)
 
+    Each centroid takes the k blocks of queries and the k blocks of keys that are nearest to it. A block of queries may
+    share centroids with many blocks of keys, and keeps k of them: those that come first as k grows from 1, and of those
+    that come together the nearest. So a higher k only adds. The k come besides: blocks that window and global tokens
+    cover whole are not among them. A block that no centroid takes has no more than these.
+
     A block is the mean of its projected tokens, or they are laid end to end ("concat", as the authors do), and
-    centroids with them. A block that no centroid takes has no keys: unite it with a window.
+    centroids with them.
 
     k: one number for all heads, or one per head.
     projection: learned by `learn(..., block=block, pooling=pooling)`; None for queries and keys as they are.
@@ -42,19 +48,21 @@ class BlockCentroids(Learned):
     block: int = field(metadata=MAPS)
     k: int | Int[Tensor, " heads"]
     clusters: int = field(metadata=FIT)
+    window: int = 0
+    globals: int = 0
     pooling: Pooling = field(default="mean", metadata=MAPS)
     projection: Projection | None = field(default=None, metadata=LEARNED)
     centroids: Float[Tensor, "heads clusters size"] | None = field(default=None, metadata=LEARNED)
 
     about = About(
         "block-centroids", "blocks, centroids (v2)", "paper", compares="closeness",
-        paper="Treviso et al., 2022, Sec. 7", dials=(Dial("k", whole=True),), grid={"block": (16,), "clusters": (8,)},
-        look=Look("#9b2335", "#f0808c", "d"),
+        paper="Treviso et al., 2022, Sec. 6.1", besides=True, dials=(Dial("k", whole=True),),
+        grid={"block": (16,), "clusters": (8,)}, look=Look("#9b2335", "#f0808c", "d"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:
         whole(1, block=self.block)
-        whole(0, k=self.k)
+        whole(0, k=self.k, window=self.window, globals=self.globals)
         check_pooling(self.pooling)
         check_centroids(self.clusters, self.centroids)
 
@@ -75,48 +83,67 @@ class BlockCentroids(Learned):
                 yield block_vectors(tokens, ends, self.block, self.pooling), real[:, :: self.block]
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
-        queries = self._taken(q, grid.layout.query_lengths)
-        keys = self._taken(k, grid.layout.key_lengths)
-        # Every block of queries that a centroid takes gets the blocks of keys that it takes.
-        rows = -(-grid.n // self.block)
-        taken = torch.zeros(grid.batch, grid.heads, rows + 1, keys.shape[2], dtype=torch.bool, device=grid.device)
-        taken.scatter_(2, torch.where(queries < 0, rows, queries).mT, True)
-        clusters = torch.where(taken[:, :, :rows], torch.arange(keys.shape[2], device=grid.device), -1)
-        lists = torch.nn.functional.pad(keys, (0, 0, 0, 1), value=-1)
-        b, h = (torch.arange(size, device=grid.device) for size in (grid.batch, grid.heads))
-        chosen = lists[b[:, None, None, None], h[:, None, None], clusters].flatten(3)
-        return chosen_blocks(chosen, self.block, self.block, grid)
+        local = fixed(self.window, self.globals).on(q, k, grid)
+        most = int(self.k.amax()) if isinstance(self.k, Tensor) else self.k
+        least = self._least(q, k, grid, most)
+        best, chosen = least.topk(min(most, least.shape[-1]), -1, largest=False)
+        limit = self.k.to(grid.device)[:, None, None] if isinstance(self.k, Tensor) else self.k
+        return local | chosen_blocks(torch.where(best <= limit, chosen, -1), self.block, self.block, grid)
 
     def needed(self, q: Queries, k: Keys, grid: Grid, queries: slice) -> Settings:
-        of_queries, of_keys = (
-            ranks(self._nearness(tokens, lengths).argsort(-1, descending=True)).mT
-            for tokens, lengths in ((q, grid.layout.query_lengths), (k, grid.layout.key_lengths))
-        )
+        covered = fixed(self.window, self.globals).on(q, k, grid).mask(queries)
         rows = torch.arange(grid.n, device=grid.device)[queries] // self.block
         columns = torch.arange(grid.m, device=grid.device) // self.block
-        return first_in_common(of_queries, of_keys)[:, :, rows][..., columns]
+        least = self._least(q, k, grid, max(grid.n, grid.m))
+        return torch.where(covered, 0.0, least[:, :, rows][..., columns].double())
 
-    def _taken(self, tokens: Tensor, lengths: Int[Tensor, " batch"] | None) -> Int[Tensor, "batch heads clusters k"]:
-        """The blocks that each centroid takes, of those with a real token; −1 for none."""
-        near = self._nearness(tokens, lengths)
-        most = int(self.k.amax()) if isinstance(self.k, Tensor) else self.k
-        best, chosen = near.topk(min(most, near.shape[-1]), -1)
-        return slots(torch.where(best > -torch.inf, chosen, -1), self.k)
+    def _least(self, q: Queries, k: Keys, grid: Grid, most: int) -> Float[Tensor, "batch heads rows columns"]:
+        """The least k with which each block of queries gets each block of keys; infinite if it is more than `most`.
 
-    def _nearness(
-        self, tokens: Tensor, lengths: Int[Tensor, " batch"] | None
-    ) -> Float[Tensor, "batch heads clusters blocks"]:
-        """How near each block is to each centroid; −∞ for a block without a real token."""
+        It takes a centroid that has both, and a place among the first k blocks of keys in the order of the row.
+        """
+        queries = block_vectors(q, grid.layout.query_lengths, self.block, self.pooling)
+        keys = block_vectors(k, grid.layout.key_lengths, self.block, self.pooling)
+        legal = legal_blocks(grid, self.block, self.window, self.globals)
+        common = queries.new_full((grid.batch, grid.heads, queries.shape[2] * keys.shape[2]), torch.inf)
+        apart = common.clone()
+        # Every centroid adds a patch: the blocks of queries by the blocks of keys that it takes, nearest first.
+        of_queries = self._taken(queries, grid.layout.query_lengths, most)
+        of_keys = self._taken(keys, grid.layout.key_lengths, most)
+        for rows, columns in zip(of_queries.unbind(2), of_keys.unbind(2), strict=True):
+            places = (rows[..., None] * keys.shape[2] + columns[..., None, :]).flatten(2)
+            some_queries, some_keys = _picked(queries, rows), _picked(keys, columns)
+            place, other = (torch.arange(1, x.shape[-1] + 1, device=grid.device) for x in (rows, columns))
+            later = torch.maximum(place[:, None], other).to(common.dtype).flatten()
+            common.scatter_reduce_(2, places, later.expand(places.shape), "amin")
+            distance = some_keys.square().sum(-1)[:, :, None] / 2 - some_queries @ some_keys.mT
+            apart.scatter_(2, places, distance.flatten(2))
+        common, apart = (x.unflatten(2, (queries.shape[2], keys.shape[2])) for x in (common, apart))
+        common = common.masked_fill(~legal, torch.inf)
+        nearest = apart.argsort(dim=-1, stable=True)
+        order = nearest.gather(-1, common.gather(-1, nearest).argsort(dim=-1, stable=True))
+        return torch.maximum(common, ranks(order).to(common.dtype))
+
+    def _taken(
+        self, blocks: Tensor, lengths: Int[Tensor, " batch"] | None, most: int
+    ) -> Int[Tensor, "batch heads clusters most"]:
+        """The blocks that each centroid takes, nearest first; those without a real token last."""
         assert self.centroids is not None
-        vectors = block_vectors(tokens, lengths, self.block, self.pooling)
-        near = self.centroids.to(vectors.dtype) @ vectors.mT - vectors.square().sum(-1)[:, :, None] / 2
-        if lengths is None:
-            return near
-        real = torch.arange(vectors.shape[2], device=vectors.device) * self.block < lengths[:, None]
-        return near.masked_fill(~real[:, None, None], -torch.inf)
+        near = self.centroids.to(blocks.dtype) @ blocks.mT - blocks.square().sum(-1)[:, :, None] / 2
+        if lengths is not None:
+            real = torch.arange(blocks.shape[2], device=blocks.device) * self.block < lengths[:, None]
+            near = near.masked_fill(~real[:, None, None], -torch.inf)
+        return near.topk(min(most, blocks.shape[2]), -1).indices
 
     def cost(self, n: int, m: int, d: int) -> float:
         size = d if self.centroids is None else self.centroids.shape[-1]
         r = size // (self.block if self.pooling == "concat" else 1)
-        blocks = -(-n // self.block) - (-m // self.block)
-        return float(blocks) * size * self.clusters + (0 if self.projection is None else (n + m) * d * r)
+        queries, keys = -(-n // self.block), -(-m // self.block)
+        most = int(self.k.amax()) if isinstance(self.k, Tensor) else self.k
+        pairs = min(most, queries) * min(most, keys)
+        maps = 0 if self.projection is None else (n + m) * d * r
+        return float(queries + keys + pairs) * size * self.clusters + maps
+
+
+def _picked(vectors: Tensor, which: Int[Tensor, "batch heads count"]) -> Float[Tensor, "batch heads count size"]:
+    return vectors.take_along_dim(which[..., None], 2)

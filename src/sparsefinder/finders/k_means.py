@@ -1,4 +1,4 @@
-"""Buckets through clustering: near the same centroids. Sec. 4.4 of the paper."""
+"""Buckets through clustering: near the same centroids. Sec. 4.5 of the paper."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KMeans(Learned):
     centroids: Float[Tensor, "heads clusters r"] | None = field(default=None, metadata=LEARNED)
 
     about = About(
-        "kmeans", "k-means", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.4",
+        "kmeans", "k-means", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.5",
         dials=(Dial("top_k", least=1, whole=True),), grid={"clusters": (4, 8, 16, 32)},
         look=Look("#0062a8", "#5bb0f0", "s"),
     )  # fmt: skip

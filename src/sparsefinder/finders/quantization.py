@@ -1,4 +1,4 @@
-"""Buckets through quantization: each projected dimension is cut into bins. Sec. 4.3 of the paper."""
+"""Buckets through quantization: each projected dimension is cut into bins. Sec. 4.4 of the paper."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Quantization(Learned):
     key_edges: Float[Tensor, "heads r edges"] | None = field(default=None, metadata=LEARNED)
 
     about = About(
-        "quantization", "quantization", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.3",
+        "quantization", "quantization", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.4",
         grid={"beta": (2, 4, 8, 16, 32)}, look=Look("#a8477f", "#e38fc0", "^"),
     )  # fmt: skip
 

@@ -16,9 +16,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..core.codes import key_codes, query_codes
 from ..core.graph import Graph, chunks
 from ..core.layout import Grid
-from ..core.pieces import Buckets, Rule
+from ..core.pieces import Buckets, Rule, Sketched
+from ..core.pieces.rules import FAR
 from ..errors import InputError
 from ..learning.learn import refine
 from ..learning.moments import low_rank
@@ -27,7 +29,6 @@ from ..learning.sample import Sample
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Fitting, Keys, Learned, Queries, Settings
 from .checks import at_least, between, whole
-from .codes import key_codes, query_codes
 from .registry import register
 
 __all__ = ["Sketch"]
@@ -35,8 +36,6 @@ __all__ = ["Sketch"]
 SLACK, SHARE = Dial("slack", every_pair=True), Dial("share", most=1, every_pair=True)
 # A little is taken off a number of keys before it is rounded up: 0.1 · 30 keys is 3, not the 4 of its rounding error.
 ROUNDING = 1e-6
-# More than any difference of two products.
-FAR = 1 << 17
 
 
 @register
@@ -92,49 +91,60 @@ class Sketch(Learned):
         scores = low_rank(samples, self.r)
         return replace(self, projection=refine(scores, samples, self.steps, seed=how.seed) if self.steps else scores)
 
+    def on(self, q: Queries, k: Keys, grid: Grid) -> Graph:
+        if self.slack is None:
+            return super().on(q, k, grid)
+        self._check(grid)
+        return Graph(grid, (self._sketched(q, k, grid, None),))
+
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
-        return Graph(grid, (self._rule(q, k, grid, None),))
+        if self.slack is None:
+            return Graph(grid, (self._among(Graph.full(grid), q, k),))
+        queries, units = query_codes(self._cut(q))
+        return Graph(grid, (Rule(queries, key_codes(self._cut(k)), self._below(units), grid, self._ranks(grid)),))
 
-    def among(self, q: Queries, k: Keys, first: Graph) -> Graph:
-        """Of the pairs that another finder predicts, those that score best among them."""
-        grid, pieces = first.grid, first.pieces
-        q, k = self.compared(q, k)
-        if self.slack is not None and len(pieces) == 1 and isinstance(pieces[0], Buckets):
-            return Graph(grid, (self._rule(q, k, grid, pieces[0]),))
-        rule = self._rule(q, k, grid, None, first)
-        return first & Graph(grid, (rule,))
+    def among(self, first: Graph, q: Queries, k: Keys) -> Graph:
+        """Of pairs that are predicted already, those that score best among them."""
+        self._check(first.grid)
+        if self.slack is not None and len(first.pieces) == 1 and isinstance(first.pieces[0], Buckets):
+            return Graph(first.grid, (self._sketched(q, k, first.grid, first.pieces[0]),))
+        return first & Graph(first.grid, (self._among(first, *self.compared(q, k)),))
 
-    def _rule(self, q: Queries, k: Keys, grid: Grid, among: Buckets | None, first: Graph | None = None) -> Rule:
-        """The rule of these queries and keys: relative to the best of the row, unless that takes counting."""
-        queries, units = self._queries(q)
-        keys, ranks = key_codes(k), self._ranks(queries)
-        if self.slack is not None:
-            limits = (units.double() * self._per_head(self.slack, grid)[..., 0]).floor().clamp(max=FAR).int()
-            rule = Rule(queries, keys, limits, grid, ranks, among=among)
-            if first is None:
-                return rule
-        else:
-            limits = torch.zeros(grid.shape[:3], dtype=torch.int32, device=grid.device)
-            rule = Rule(queries, keys, limits, grid, ranks)
-        reach = torch.empty_like(limits)
+    def _among(self, first: Graph, q: Queries, k: Keys) -> Rule:
+        """What is best among the pairs of a graph: the limits of rows are found here, not where they are used."""
+        grid, (queries, units) = first.grid, query_codes(self._cut(q))
+        codes, limits = (queries, key_codes(self._cut(k))), self._below(units)
+        products_of = Rule(*codes, limits, grid, self._ranks(grid)).products
+        reach = torch.full_like(limits, FAR)
         for some in chunks(grid.n if grid.m else 0, grid.batch * grid.heads * grid.m):
-            seen = (Graph.full(grid) if first is None else first).mask(some)
-            products = rule.products(some).masked_fill_(~seen, -math.inf)
+            inside = first.mask(some)
+            products = products_of(some).masked_fill_(~inside, -math.inf)
             if self.slack is not None:
                 least = products.amax(-1) - limits[:, :, some]
             else:
-                wanted = (seen.sum(-1, keepdim=True) * self._per_head(self.share, grid) - ROUNDING).ceil().long()
+                wanted = (inside.sum(-1, keepdim=True) * self._per_head(self.share, grid) - ROUNDING).ceil().long()
                 least = _lowest_of(products, wanted)[..., 0]
             reach[:, :, some] = least.clamp(-FAR, FAR).int()
-        return Rule(queries, keys, reach, grid, ranks, relative=False)
+        return Rule(*codes, reach, grid, self._ranks(grid), relative=False)
+
+    def _below(self, units: Float[Tensor, "batch heads n"]) -> Int[Tensor, "batch heads n"]:
+        """How much below the best of its row a product may be."""
+        slack = torch.as_tensor(0.0 if self.slack is None else self.slack, dtype=torch.float64, device=units.device)
+        return (units.double() * slack.expand(units.shape[1])[:, None]).floor().clamp(max=FAR).int()
+
+    def _sketched(self, q: Queries, k: Keys, grid: Grid, among: Buckets | None) -> Sketched:
+        maps = self.projection
+        assert maps is not None
+        slack = self._per_head(self.slack, grid)[:, 0, 0].contiguous()
+        ranks = self.ranks if self.ranks is not None else torch.full((grid.heads,), maps.queries.shape[-1])
+        return Sketched(
+            q.detach(), k.detach(), maps.queries, maps.keys, slack, ranks.to(grid.device).contiguous(), grid, among
+        )
 
     def needed(self, q: Queries, k: Keys, grid: Grid, queries: slice) -> Settings:
-        codes, units = self._queries(q[:, :, queries])
-        products = codes.float() @ key_codes(k).float().mT
+        codes, units = query_codes(self._cut(q[:, :, queries]))
         seen = grid.degrees()[:, None, queries, None]
-        if bool((seen < grid.m).any()):
-            # What a query may see are always the first keys.
-            products.masked_fill_(torch.arange(grid.m, device=grid.device) >= seen, -math.inf)
+        products = _hidden(codes.float() @ key_codes(self._cut(k)).float().mT, seen)
         if self.slack is None:
             # The least share that is rounded up to one key more than those that score higher.
             return (_higher(products) + ROUNDING) * (1 + 1e-9) / seen.clamp(min=1)
@@ -148,20 +158,27 @@ class Sketch(Learned):
         r = self.r if self.ranks is None else float(self.ranks.double().mean())
         return r * (float(n) * m + (n + m) * d)
 
-    def _queries(self, q: Queries) -> tuple[Tensor, Tensor]:
-        """The codes of queries, with nothing past the rank of a head, and what they were multiplied by."""
-        if self.ranks is not None:
-            q = torch.where(torch.arange(q.shape[-1], device=q.device) < self.ranks.to(q.device)[:, None, None], q, 0.0)
-        return query_codes(q)
-
-    def _ranks(self, codes: Tensor) -> Int[Tensor, " heads"]:
-        """How many codes each head has to multiply: an even number."""
+    def _cut(self, points: Tensor) -> Tensor:
+        """Points with nothing past the rank of a head."""
         if self.ranks is None:
-            return torch.full((codes.shape[1],), codes.shape[-1], device=codes.device)
-        return self.ranks.to(codes.device) + self.ranks.to(codes.device) % 2
+            return points
+        inside = torch.arange(points.shape[-1], device=points.device) < self.ranks.to(points.device)[:, None, None]
+        return torch.where(inside, points, 0.0)
+
+    def _ranks(self, grid: Grid) -> Int[Tensor, " heads"]:
+        """How many codes each head has to multiply: an even number."""
+        assert self.projection is not None
+        ranks = torch.full((grid.heads,), self.projection.queries.shape[-1]) if self.ranks is None else self.ranks
+        return (ranks + ranks % 2).to(grid.device)
 
     def _per_head(self, setting: int | float | Tensor | None, grid: Grid) -> Float[Tensor, "heads 1 1"]:
         return torch.as_tensor(setting, dtype=torch.float64, device=grid.device).expand(grid.heads)[:, None, None]
+
+
+def _hidden(products: Float[Tensor, "*shape m"], seen: Int[Tensor, "*shape2 1"]) -> Float[Tensor, "*shape m"]:
+    """Products with −∞ for what may not be seen. What a query may see are always the first keys."""
+    keys = torch.arange(products.shape[-1], device=products.device)
+    return products.masked_fill_(keys >= seen, -math.inf) if bool((seen < len(keys)).any()) else products
 
 
 def _higher(scores: Float[Tensor, "*shape m"]) -> Float[Tensor, "*shape m"]:

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..learning.projection import Projection
-from .base import Finder, Union
+from .base import Cascade, Finder, Union
 from .heads import Heads
 from .registry import finder, methods
 
 __all__ = ["restored", "state_of"]
 
 # Finders that are made of others, and are no methods.
-COMPOSED: dict[str, type[Finder]] = {kind.about.name: kind for kind in (Heads, Union)}
+COMPOSED: dict[str, type[Finder]] = {kind.about.name: kind for kind in (Cascade, Heads, Union)}
 
 
 def state_of(one: Finder, key: str, tensors: dict[str, Tensor]) -> dict[str, Any]:

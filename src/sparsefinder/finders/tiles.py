@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ..core.graph import Graph
@@ -11,7 +11,7 @@ from ..core.layout import Grid
 from ..core.pieces import Blocks
 from ..errors import InputError
 
-__all__ = ["check_pooling", "chosen_blocks", "covered", "query_blocks"]
+__all__ = ["check_pooling", "chosen_blocks", "covered", "legal_blocks", "query_blocks"]
 
 
 def query_blocks(grid: Grid, size: int) -> tuple[Int[Tensor, "batch rows"], int]:
@@ -38,6 +38,23 @@ def covered(size: int, window: int, global_tokens: int) -> tuple[int, int]:
     global tokens cover whole.
     """
     return ((window // 2 + 1) // size - 1 if window else -1), global_tokens // size
+
+
+def legal_blocks(
+    grid: Grid, size: int, window: int, global_tokens: int, rows: slice | None = None
+) -> Bool[Tensor, "batch 1 rows columns"]:
+    """Which blocks of keys some blocks of queries may see, and do not have whole through a window and global tokens."""
+    b = torch.arange(grid.batch, device=grid.device)[:, None]
+    own = torch.arange(-(-grid.n // size), device=grid.device)[slice(None) if rows is None else rows]
+    other = torch.arange(-(-grid.m // size), device=grid.device)
+    degrees = torch.nn.functional.pad(grid.degrees(), (0, -grid.n % size)).unflatten(1, (-1, size)).amax(-1)
+    legal = other * size < degrees[:, own, None]
+    legal = legal & ((other + 1) * size > global_tokens)
+    if window:
+        # The pairs farthest apart are at two corners of a block.
+        lead = (grid.position(b, own * size)[..., None] - other * size).abs() + size - 1
+        legal = legal & (lead > window // 2)
+    return legal[:, None]
 
 
 def chosen_blocks(chosen: Int[Tensor, "batch heads rows count"], query_size: int, key_size: int, grid: Grid) -> Graph:

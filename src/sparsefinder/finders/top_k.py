@@ -40,7 +40,7 @@ class TopK(Finder):
     scale: float | None = field(default=None, metadata=RUN)
 
     about = About(
-        "topk", "best of its size", "reference", compares="scores", bound=True, dials=(Dial("share", most=1),),
+        "topk", "best of its size", "reference", compares="scores", dials=(Dial("share", most=1),),
         look=Look("#666666", "#b0b0b0", "|"),
     )  # fmt: skip
 

@@ -22,11 +22,13 @@ from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from ..describing import card
-from ..errors import InputError
+from ..errors import InputError, check_type
+from ..files import folder_at
 from ..fitted import CONFIG, FOLDER, TENSORS, Sparsefinder
 from ..hub import folder_of, push
+from .alphas import Alpha, alpha_of
 from .interface import register
-from .models import Alpha, Finders, alpha_of, finders_for, finders_of, sites, use_entmax, use_finders
+from .models import Finders, finders_for, finders_of, sites, use_entmax, use_finders
 
 __all__ = ["load_model", "push_model", "save_model"]
 
@@ -67,7 +69,7 @@ def load_model(
     revision, token and cache_dir for the hub.
     """
     options = {name: kwargs[name] for name in HUB_OPTIONS if name in kwargs}
-    config = AutoConfig.from_pretrained(name_or_path, **options)
+    config = _config_of(name_or_path, options)
     saved = getattr(config, "entmax", None)
     if saved is None and alpha is None:
         want = "alpha=1.5 to switch it to entmax: its config does not say what it was trained with"
@@ -98,7 +100,7 @@ def save_model(model: PreTrainedModel, path: str | Path, *, finders: Finders | N
     """
     if kwargs.get("push_to_hub"):
         raise InputError("push_to_hub", True, "push_model(model, name), which takes the finders along")
-    belonging, folder = _belonging(model, finders), Path(path) / FOLDER
+    belonging, folder = _belonging(model, finders), folder_at(path) / FOLDER
     if belonging:
         belonging.save_pretrained(folder)
     else:
@@ -187,8 +189,25 @@ def _learned_alpha(name_or_path: str | Path, options: Mapping[str, Any]) -> dict
     return found
 
 
+def _config_of(name_or_path: str | Path, options: Mapping[str, Any]) -> PreTrainedConfig:
+    want = "a folder that save_model or save_pretrained wrote, or the name of a model on the hub"
+    check_type("name_or_path", name_or_path, (str, Path), want)
+    folder = Path(name_or_path)
+    if folder.is_file() or (folder.is_dir() and not (folder / "config.json").is_file()):
+        got = f"{name_or_path}, which is {'a file' if folder.is_file() else 'a folder without config.json'}"
+        raise InputError("name_or_path", got, want)
+    try:
+        return AutoConfig.from_pretrained(name_or_path, **options)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        got = f"{name_or_path}, which is no folder" if not folder.is_dir() else str(name_or_path)
+        raise InputError("name_or_path", f"{got}: {reason}", want) from error
+
+
 def _class_of(config: PreTrainedConfig, model_class: type[PreTrainedModel] | None) -> type[PreTrainedModel]:
     if model_class is not None:
+        if not (isinstance(model_class, type) and hasattr(model_class, "from_pretrained")):
+            raise InputError("model_class", repr(model_class), "a class of transformers, such as BertForMaskedLM")
         return model_class
     for name in config.architectures or ():
         if hasattr(transformers, name):

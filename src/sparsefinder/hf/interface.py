@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -19,61 +19,26 @@ from ..core.layout import Layout
 from ..errors import InputError
 from ..finders import Finder
 from ..traces.record import Record
-from .masking import Mask, Turn, entmax_mask, from_tensor
+from .attend import Attend, Sink, Use
+from .masking import Mask, Turn, entmax_mask, from_tensor, refuse_export
 
-__all__ = ["KINDS", "NAME", "Attend", "Decoding", "register"]
+__all__ = ["NAME", "register"]
 
 NAME = "entmax"
-KINDS = ("encoder", "decoder", "cross")
-
-
-@dataclass
-class Decoding:
-    """How far the decoder of a model is, and which of its queries are real: its self-attention knows, and its
-    cross-attention is not told.
-    """
-
-    offset: int | Tensor = 0
-    query_lengths: Tensor | None = None
-
-
-@dataclass
-class Attend:
-    """How one attention module attends: put on the module as `module.sparsefinder`, read at every call."""
-
-    kind: str
-    layer: int
-    heads: int
-    alpha: float | None
-    decoding: Decoding
-    backend: str = "auto"
-    finder: Finder | None = None
-    # What is known of how the finder was fitted, to be saved with it.
-    about: Mapping[str, Any] = field(default_factory=dict)
-    exact: bool = False
-    sinks: list[Callable[[Record], object]] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind} layer {self.layer}"
-
-    @property
-    def watched(self) -> bool:
-        """Whether anybody but attention itself looks at the queries and keys: a finder, or a recorder."""
-        return self.finder is not None or bool(self.sinks)
-
-    def alpha_of(self, module: nn.Module) -> float | Tensor:
-        """One number for all heads, or one per head: fixed, or learned as 1 + σ(a) (Correia et al., 2019)."""
-        if self.alpha is not None:
-            return self.alpha
-        learned = getattr(module, "entmax_logit", None)
-        return module.get_buffer("entmax_alpha") if learned is None else 1 + torch.sigmoid(learned)
+# What torch.compile is told, and says where it is asked why a graph ends there.
+EAGER = "entmax attention of sparsefinder: its work depends on the numbers, so that it runs between compiled parts"
 
 
 def register() -> None:
     """Make `attn_implementation="entmax"` known to transformers, with its mask."""
-    AttentionInterface.register(NAME, entmax_attention)
-    AttentionMaskInterface.register(NAME, entmax_mask)
+    AttentionInterface.register(NAME, _between_compiled_parts(entmax_attention))
+    AttentionMaskInterface.register(NAME, _between_compiled_parts(entmax_mask))
+
+
+@cache
+def _between_compiled_parts(function: Callable[..., Any]) -> Callable[..., Any]:
+    # Made once: what is compiled around another function object is compiled again.
+    return torch.compiler.disable(function, reason=EAGER)
 
 
 def entmax_attention(
@@ -89,17 +54,22 @@ def entmax_attention(
 ) -> tuple[Tensor, Tensor | None]:
     """Attend with entmax over the pairs that the module's finder predicts, or over all."""
     attend = _attend_of(module)
+    refuse_export()
     _check_scores(kwargs)
+    use, sinks = attend.use, attend.sinks
+    attend.used(use)
     mask, bias = _mask_and_bias(module, attention_mask, position_bias, query, key)
-    if attend.watched:
+    if attend.kind == "decoder" and key.shape[2] > mask.query_offset + query.shape[2]:
+        mask, key, value, bias = _without_room(mask.query_offset + query.shape[2], mask, key, value, bias)
+    if use.finder is not None or sinks:
         mask, key, value = _with_dropped_keys(mask, key, value)
     given = _to_the_front(attend, mask, query, key, value, bias)
     alpha = attend.alpha_of(module)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    _record(attend, given, alpha, scale)
+    _record(attend, sinks, given, alpha, scale)
     arguments: dict[str, Any] = {
-        "graph": _pairs(attend, given), "alpha": alpha, "layout": given.layout, "scale": scale, "bias": given.bias,
-        "dropout": dropout, "backend": attend.backend, "exact": attend.exact and given.allowed is None,
+        "graph": _pairs(attend, use, given), "alpha": alpha, "layout": given.layout, "scale": scale,
+        "bias": given.bias, "dropout": dropout, "backend": use.backend, "exact": use.exact and given.allowed is None,
     }  # fmt: skip
     if not _weights_wanted(kwargs):
         return _as_the_model_has_it(attention(given.q, given.k, given.v, **arguments), given.turn), None
@@ -155,6 +125,15 @@ def _mask_and_bias(
     return Mask(getattr(module, "is_causal", False) and n > 1, m - n, None), bias
 
 
+def _without_room(
+    filled: int, mask: Mask, key: Tensor, value: Tensor, bias: Tensor | None
+) -> tuple[Mask, Tensor, Tensor, Tensor | None]:
+    """What is filled of a cache of a fixed size. Nobody has to look at the rest."""
+    if bias is not None and bias.shape[-1] > 1:
+        bias = bias[..., :filled]
+    return mask.first(filled), key[:, :, :filled], value[:, :, :filled], bias
+
+
 def _with_dropped_keys(mask: Mask, key: Tensor, value: Tensor) -> tuple[Mask, Tensor, Tensor]:
     """Count positions from the first token, as finders do, also where a sliding window dropped it from the cache."""
     if mask.dropped is None:
@@ -184,23 +163,23 @@ def _placed(attend: Attend, mask: Mask, layout: Layout) -> Layout:
     return layout
 
 
-def _record(attend: Attend, given: _Given, alpha: float | Tensor, scale: float) -> None:
+def _record(attend: Attend, sinks: Sequence[Sink], given: _Given, alpha: float | Tensor, scale: float) -> None:
     """Hand the queries and keys to everybody who records."""
-    if not attend.sinks:
+    if not sinks:
         return
     fixed = alpha.detach() if isinstance(alpha, Tensor) else alpha
     bias = None if given.bias is None else given.bias.detach()
     q, k = given.q.detach(), given.every_k.detach()
-    for sink in attend.sinks:
+    for sink in sinks:
         sink(Record(attend.kind, attend.layer, q, k, given.layout, scale, fixed, bias, given.allowed))
 
 
-def _pairs(attend: Attend, given: _Given) -> Graph | None:
+def _pairs(attend: Attend, use: Use, given: _Given) -> Graph | None:
     """The pairs to compute: those predicted and allowed; None for all that the layout shows."""
-    graph = None if attend.finder is None else _predicted(attend, attend.finder, given)
+    graph = None if use.finder is None else _predicted(attend, use.finder, given)
     if given.allowed is None:
         return graph
-    return given.allowed if graph is None or attend.exact else graph & given.allowed
+    return given.allowed if graph is None or use.exact else graph & given.allowed
 
 
 def _predicted(attend: Attend, finder: Finder, given: _Given) -> Graph:

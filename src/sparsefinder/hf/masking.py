@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -18,8 +18,9 @@ from transformers.masking_utils import bidirectional_mask_function, causal_mask_
 
 from ..core.graph import Graph
 from ..core.layout import Grid, Layout
+from ..errors import InputError
 
-__all__ = ["Mask", "Turn", "entmax_mask", "from_tensor"]
+__all__ = ["Mask", "Turn", "entmax_mask", "from_tensor", "refuse_export"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,11 @@ class Mask:
     """Which pairs a layer may see: keys that are real, causality, and `allowed` for whatever those two cannot say.
 
     `dropped` tells which of the keys were real that a sliding window has dropped from the cache.
+    Where a cache is of a fixed size, `generate` makes the mask before it calls the model, and hands it over as one of
+    four dimensions that is there already.
     """
+
+    ndim: ClassVar[int] = 4
 
     causal: bool
     query_offset: int
@@ -55,6 +60,18 @@ class Mask:
         whole = own and queries.shape[1] == n
         return Layout(self.causal, self.real.sum(-1), offset, queries.sum(-1) if whole else None)
 
+    def contiguous(self) -> Mask:
+        """The same: what `generate` asks of any mask."""
+        return self
+
+    def first(self, keys: int) -> Mask:
+        """The same for the first keys alone. All layers share it, so it is made once."""
+        if keys not in self._firsts:
+            real = None if self.real is None or bool(self.real[:, :keys].all()) else self.real[:, :keys]
+            allowed = None if self.allowed is None else self.allowed[..., :keys]
+            self._firsts[keys] = replace(self, real=real, allowed=allowed)
+        return self._firsts[keys]
+
     def unrolled(self) -> Mask:
         """The same with the dropped keys still there, though hidden."""
         assert self.dropped is not None
@@ -70,6 +87,10 @@ class Mask:
         return self._restrictions.get(grid.heads)
 
     @cached_property
+    def _firsts(self) -> dict[int, Mask]:
+        return {}
+
+    @cached_property
     def _restrictions(self) -> dict[int, Graph]:
         return {}
 
@@ -81,10 +102,13 @@ def entmax_mask(
     q_offset: int | Tensor = 0,
     kv_offset: int = 0,
     mask_function: Callable[..., Any] = causal_mask_function,
-    attention_mask: Tensor | None = None,
+    attention_mask: Mask | Tensor | None = None,
     **kwargs: Any,
 ) -> Mask:
     """Say what transformers wants masked."""
+    refuse_export()
+    if isinstance(attention_mask, Mask):
+        return attention_mask
     every = None
     if attention_mask is not None:
         # A cache may have room to spare: what is not filled yet is not real.
@@ -106,6 +130,13 @@ def entmax_mask(
     if every is None or not together:
         every = torch.ones(batch_size, kv_offset, dtype=torch.bool, device=allowed.device)
     return replace(mask, real=real if together else None, dropped=every[:, :kv_offset] if kv_offset else None)
+
+
+def refuse_export() -> None:
+    """Refuse to be written down once for all inputs."""
+    if torch.compiler.is_exporting():
+        got = "a model with entmax attention, which computes what the numbers ask for"
+        raise InputError("torch.export", got, "torch.compile(model), which runs attention between compiled parts")
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import nn
 from transformers import PreTrainedModel
 
-from ..errors import InputError
+from ..attending.api import BACKENDS
+from ..errors import InputError, check_type, wrong_type
 from ..finders import Finder
 from ..fitted import Sparsefinder
 from ..traces.record import Record
-from .interface import KINDS, NAME, Attend, register
+from .alphas import Alpha, alpha_of, alphas_for, set_alpha
+from .attend import Attend, Use, Within, opened
+from .interface import NAME, register
+from .recomputing import carry_uses
 from .sites import chosen_sites, find_sites, sites
 
 __all__ = ["alpha_of", "finders_for", "finders_of", "predicting", "record", "sites", "use_entmax", "use_finders"]
 
-Alpha = float | Mapping[str, Any]
 Finders = Finder | Mapping[Any, Finder] | Callable[[str, int], Finder | None]
 
 
@@ -37,20 +39,23 @@ def use_entmax(
     >>> use_entmax(model, {"encoder": 1.5, "cross": [1.3, 1.4, 1.5]})  # by kind and layer; a list of lists: by head
     >>> use_entmax(model, learn=True)                                 # one learned α in (1, 2) per head
 
+    Kinds that are not named have 1.5.
     The α is kept in `model.config.entmax`, so that a checkpoint says what it was trained with.
     """
     register()
-    found = find_sites(model)
-    values = {name: _alpha_of(alpha, attend) for name, (_, attend) in found.items()}
+    found = list(find_sites(model).values())
+    _check_backend(backend)
+    alphas = alphas_for(alpha, [attend for _, attend in found], learn)
     model.set_attn_implementation(NAME)
-    for name, (module, attend) in found.items():
-        attend.backend = backend
-        _set_alpha(module, attend, values[name], learn)
+    for (module, attend), own in zip(found, alphas, strict=True):
+        attend.for_good = Use(backend=backend)
+        set_alpha(module, attend, own, learn)
         module.sparsefinder = attend  # type: ignore[assignment]
     model.config.entmax = {"alpha": alpha_of(model), "learned": learn}
     # Transformers does not save which implementation a model uses, and would load it with softmax. With this entry in
     # its config.json it asks for entmax by name, and so refuses where Sparsefinder is not there to provide it.
     model.config.attn_implementation = NAME
+    carry_uses(model)
     return model
 
 
@@ -72,13 +77,12 @@ def use_finders(
     layer that returns a finder, or None to have none at a site.
     kinds, layers: which sites; all of them if None. Others stay as they are.
     exact: use predictions only as the order of work, and compute the full result.
+
+    Within a block of `predicting`, what the block says is used until its end.
     """
-    chosen = chosen_sites(model, kinds, layers)
-    assigned = finders_for(chosen, finders)
-    about = finders.about if isinstance(finders, Sparsefinder) else {}
-    for attend in chosen:
-        attend.finder, attend.about, attend.exact = assigned.get((attend.kind, attend.layer)), about, exact
-        attend.backend = attend.backend if backend is None else backend
+    _check_backend(backend)
+    for attend, use in _uses(model, finders, kinds, layers, exact).items():
+        attend.for_good = replace(use, backend=backend or attend.for_good.backend)
     return model
 
 
@@ -87,11 +91,12 @@ def finders_of(model: PreTrainedModel) -> Sparsefinder:
 
     >>> finders_of(load_model("me/bert-with-finders"))
     """
-    on = {(attend.kind, attend.layer): attend for attend in sites(model).values() if attend.finder is not None}
-    abouts = [attend.about for attend in on.values()]
+    every = {(attend.kind, attend.layer): attend.use for attend in sites(model).values()}
+    finders = {site: use.finder for site, use in every.items() if use.finder is not None}
+    abouts = [every[site].about for site in finders]
     # What is known holds for finders that were fitted together, not for a mixture.
     about = abouts[0] if abouts and all(each is abouts[0] for each in abouts) else {}
-    return Sparsefinder({site: attend.finder for site, attend in on.items() if attend.finder is not None}, about)
+    return Sparsefinder(finders, about)
 
 
 @contextmanager
@@ -109,15 +114,15 @@ def predicting(
     >>> with predicting(model, Window(11), kinds=["decoder"], layers=[0, 1]):
     ...     model.generate(**inputs)
 
-    The arguments are those of `use_finders`, and what was used before is used again afterwards.
+    The arguments are those of `use_finders`, and what was used before is used again afterwards. The block holds for
+    this model, not for copies of it, and for the thread that opens it: another one opens its own, or runs in the
+    context of this one (`asyncio.to_thread`, `contextvars.copy_context().run`). With gradient checkpointing,
+    `backward()` may come after the block: it uses what was used forward.
     """
-    every = sites(model).values()
-    before = [(attend, attend.finder, attend.about, attend.exact, attend.backend) for attend in every]
-    try:
-        yield use_finders(model, finders, kinds=kinds, layers=layers, exact=exact, backend=backend)
-    finally:
-        for attend, finder, about, was_exact, was_backend in before:
-            attend.finder, attend.about, attend.exact, attend.backend = finder, about, was_exact, was_backend
+    _check_backend(backend)
+    uses = _uses(model, finders, kinds, layers, exact)
+    with opened(Within({attend: replace(uses[attend], backend=backend or attend.use.backend) for attend in uses})):
+        yield model
 
 
 @contextmanager
@@ -134,67 +139,30 @@ def record(
     ...     model(**inputs)
     >>> records[0].gold.sparsity()
 
-    With `sink`, each record goes there instead as it comes, and nothing is kept: for more than memory holds.
+    With `sink`, each record goes there instead as it comes, and nothing is kept: for more than memory holds. As with
+    `predicting`, calls of other threads and of copies are not collected, nor is a layer that is computed again for its
+    gradient.
     """
+    if sink is not None and not callable(sink):
+        raise InputError("sink", repr(sink), "a function of a record; which layers is kinds=... and layers=...")
     records: list[Record] = []
     take = records.append if sink is None else sink
-    chosen = chosen_sites(model, kinds, layers)
-    for attend in chosen:
-        attend.sinks.append(take)
-    try:
+    with opened(Within(sinks=dict.fromkeys(chosen_sites(model, kinds, layers), take))):
         yield records
-    finally:
-        for attend in chosen:
-            attend.sinks.remove(take)
 
 
-def _alpha_of(alpha: Alpha, attend: Attend) -> float | list[float]:
-    """The α of one site: one number, or one per head."""
-    given: Any = alpha
-    if isinstance(given, Mapping):
-        unknown = sorted(set(given) - set(KINDS))
-        if unknown:
-            raise InputError("alpha", f"kinds {unknown}", f"only kinds of attention: {', '.join(KINDS)}")
-        given = given.get(attend.kind, 1.5)
-        if isinstance(given, Sequence):
-            if attend.layer >= len(given):
-                want = f"one for each {attend.kind} layer, and there is a layer {attend.layer}"
-                raise InputError("alpha", f"{len(given)} values for {attend.kind} layers", want)
-            given = given[attend.layer]
-    values = list(given) if isinstance(given, Sequence) else [given]
-    if len(values) not in (1, attend.heads):
-        want = f"one number, or one for each of {attend.heads} heads"
-        raise InputError("alpha", f"{len(values)} numbers for {attend.name}", want)
-    if not all(isinstance(value, int | float) and value >= 1 for value in values):
-        raise InputError("alpha", given, "numbers from 1 (softmax) upwards, such as 1.5")
-    return [float(value) for value in values] if isinstance(given, Sequence) else float(given)
-
-
-def _set_alpha(module: nn.Module, attend: Attend, alpha: float | list[float], learn: bool) -> None:
-    for old in ("entmax_logit", "entmax_alpha"):
-        if hasattr(module, old):
-            delattr(module, old)
-    if not learn and isinstance(alpha, float):
-        attend.alpha = alpha
-        return
-    parameter = next(module.parameters())
-    values = torch.as_tensor(alpha, dtype=torch.float32, device=parameter.device).expand(attend.heads).clone()
-    if not learn:
-        module.register_buffer("entmax_alpha", values, persistent=False)
-        return
-    if bool((values <= 1).any() or (values >= 2).any()):
-        raise InputError("alpha", alpha, "a start between 1 and 2, both excluded, where it is learned")
-    module.register_parameter("entmax_logit", nn.Parameter(torch.logit(values - 1)))
-
-
-def alpha_of(model: PreTrainedModel) -> float | dict[str, list[Any]]:
-    """α as `use_entmax` takes it: one number if it is the same everywhere."""
-    values: dict[str, list[Any]] = {}
-    for name, attend in sites(model).items():
-        alpha = attend.alpha_of(model.get_submodule(name))
-        values.setdefault(attend.kind, []).append(alpha if isinstance(alpha, float) else alpha.tolist())
-    every = [alpha for kind in values.values() for alpha in kind]
-    return every[0] if isinstance(every[0], float) and all(alpha == every[0] for alpha in every) else values
+def _uses(
+    model: PreTrainedModel,
+    finders: Finders | None,
+    kinds: Sequence[str] | None,
+    layers: Sequence[int] | None,
+    exact: bool,
+) -> dict[Attend, Use]:
+    """What the chosen sites shall attend with."""
+    chosen = chosen_sites(model, kinds, layers)
+    assigned = finders_for(chosen, finders)
+    about = finders.about if isinstance(finders, Sparsefinder) else {}
+    return {attend: Use(assigned.get((attend.kind, attend.layer)), about, exact) for attend in chosen}
 
 
 def finders_for(chosen: Sequence[Attend], finders: Finders | None) -> dict[tuple[str, int], Finder]:
@@ -211,11 +179,21 @@ def _finder_for(finders: Finders, attend: Attend) -> Finder | None:
     if isinstance(finders, Finder):
         return finders
     if isinstance(finders, Mapping):
-        return finders.get((attend.kind, attend.layer), finders.get(attend.kind))
-    if callable(finders):
-        return finders(attend.kind, attend.layer)
-    want = "a finder, a mapping from kind or (kind, layer) to a finder, or a function of kind and layer"
-    raise InputError("finders", f"a {type(finders).__name__}", want)
+        found = finders.get((attend.kind, attend.layer), finders.get(attend.kind))
+    elif callable(finders) and not isinstance(finders, type):
+        found = finders(attend.kind, attend.layer)
+    else:
+        want = "a finder, a mapping from kind or (kind, layer) to a finder, or a function of kind and layer"
+        raise wrong_type("finders", finders, f"{want}; Sparsefinder.from_pretrained(path) has what was saved")
+    if found is not None:
+        check_type(f"finders for {attend.name}", found, Finder, "a finder, such as Window(51), or None")
+    return found
+
+
+def _check_backend(backend: str | None) -> None:
+    """Say at once what attention would say only when it is called."""
+    if backend is not None and backend not in ("auto", *BACKENDS):
+        raise InputError("backend", repr(backend), f"one of {', '.join(map(repr, ['auto', *BACKENDS]))}")
 
 
 def _check_keys(finders: Mapping[Any, Finder], chosen: Sequence[Attend]) -> None:

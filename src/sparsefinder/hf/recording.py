@@ -10,11 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
+from ..errors import InputError, check_type, wrong_type
 from ..traces import Traces, TraceWriter
 from .models import record
+from .sites import sites
 
 __all__ = ["record_traces", "teacher_hash"]
 
@@ -34,16 +38,31 @@ def record_traces(
     A layer that adds a bias to its scores (T5) or has a mask of its own (sliding windows) is refused: what it
     attends to does not follow from queries and keys, so finders that see nothing else could not learn it.
 
+    inputs: batches as the model takes them: {"input_ids": ..., "attention_mask": ...}, of tensors.
     teacher: the hash of the model, where it is known already.
     """
+    sites(model)
+    if isinstance(inputs, Mapping | str | Tensor) or not isinstance(inputs, Iterable):
+        raise wrong_type("inputs", inputs, "a list of batches, or an iterator: [tokenizer(texts, return_tensors='pt')]")
     with (
         TraceWriter(path, dtype=dtype, teacher=teacher or teacher_hash(model)) as writer,
         record(model, writer.take, kinds=kinds, layers=layers),
         torch.no_grad(),
     ):
-        for batch in inputs:
+        for count, batch in enumerate(inputs):
+            _check_batch(f"batch {count} of inputs", batch)
             model(**batch)
+        if not writer.sites:
+            raise InputError("inputs", "no batch", "at least one")
     return Traces.open(path)
+
+
+def _check_batch(argument: str, batch: Any) -> None:
+    want = "what the model takes, by name, as tensors: tokenizer(texts, return_tensors='pt')"
+    check_type(argument, batch, Mapping, want)
+    for name, value in batch.items():
+        if isinstance(value, list | np.ndarray):
+            raise wrong_type(f"{name} of {argument}", value, want)
 
 
 def teacher_hash(model: torch.nn.Module) -> str:

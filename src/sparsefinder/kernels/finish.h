@@ -1,6 +1,8 @@
 // From candidates to results: the exact threshold, the weights, and the sum of the values that got weight.
 #pragma once
 
+#include <limits>
+
 #include "candidates.h"
 #include "panels.h"
 #include "problem.h"
@@ -9,20 +11,32 @@
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
+// What x − τ has to exceed for a weight. From α = 2 on the gradient jumps where a key gets weight: what is above τ by
+// rounding alone stays out (as in solving.py). The highest score of a row always has more: (1 / count)^a at least.
+inline double edge(const Exponent& exponent, int count) {
+  if (exponent.exact > 1.0 || count == 0) return 0.0;
+  const double rounding =
+      exponent.closed() ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  return std::min(8.0 * rounding, 0.5 * std::pow(count, -1.0 / exponent.exact));
+}
+
 // Turn the candidates of up to eight rows into their weights, in place: what is left has weight.
 inline void weigh(Candidates* const rows[8], int number, const Exponent& exponent, float* transposed) {
   if (!exponent.closed()) {
     for (int r = 0; r < number; ++r) {
       Candidates& row = *rows[r];
       const double tau = solve_any(row.values, row.count, row.bound, exponent.exact);
+      const double least = edge(exponent, row.count);
       double total = 0.0;
       int kept = 0;
       for (int j = 0; j < row.count; ++j) {
         const double y = static_cast<double>(row.values[j]) - row.bound - tau;
-        if (y <= 0.0) continue;
+        if (y <= least) continue;
         const double p = std::pow(y, exponent.exact);
-        total += p;
+        // Near α = 1 a weight is a high power of y: it may be too small for a float.
         row.values[kept] = static_cast<float>(p);
+        if (row.values[kept] == 0.0f) continue;
+        total += p;
         row.keys[kept++] = row.keys[j];
       }
       // τ is only known to rounding.
@@ -53,7 +67,8 @@ inline void weigh(Candidates* const rows[8], int number, const Exponent& exponen
     Candidates& row = *rows[r];
     if (row.count == 0) continue;
     if (unsettled >> r & 1) tau[r] = solve_one(row.values, row.count, exponent.whole);
-    row.count = keep_above(row.values, row.keys, row.count, tau[r]);
+    const auto least = static_cast<float>(edge(exponent, row.count));
+    row.count = keep_above(row.values, row.keys, row.count, tau[r] + least);
     const Floats thresholds = spread(tau[r]);
     for (int j = 0; j < row.count; j += kLanes) {
       const Floats y = load(row.values + j) - thresholds;

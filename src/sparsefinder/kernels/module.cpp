@@ -29,7 +29,7 @@ Vectors vectors(const Input& array) { return {array.data(), array.stride(0), arr
 // A piece, and the arrays that it points into.
 struct HeldPiece {
   Piece piece;
-  nb::ndarray<> first, second, third, fourth, fifth, sixth;
+  nb::ndarray<> first, second, third, fourth, fifth, sixth, seventh, eighth;
 };
 
 bool has_avx2() {
@@ -185,6 +185,35 @@ void define_pieces(nb::module_& module) {
       },
       "Pairs whose product of codes reaches the row's limit. Tables are for all sequences and heads.",
       nb::arg("queries"), nb::arg("keys"), nb::arg("limits"), nb::arg("ranks"), nb::arg("relative"),
+      nb::arg("query_buckets").none(), nb::arg("key_buckets").none());
+  module.def(
+      "sketched",
+      [put_buckets](Input q, Input k, nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> query_maps,
+                    nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> key_maps,
+                    nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu> slack, Numbers ranks,
+                    std::optional<Slots> query_buckets, std::optional<Slots> key_buckets) {
+        HeldPiece held{};
+        held.piece.kind = Kind::rule;
+        if (query_buckets && key_buckets) put_buckets(held, *query_buckets, *key_buckets);
+        held.piece.query_tokens = vectors(q);
+        held.piece.key_tokens = vectors(k);
+        held.piece.query_maps = query_maps.data();
+        held.piece.key_maps = key_maps.data();
+        held.piece.slack = slack.data();
+        held.piece.ranks = ranks.data();
+        held.piece.token_size = static_cast<int64_t>(q.shape(3));
+        held.piece.width = static_cast<int64_t>(query_maps.shape(2));
+        held.piece.token_group = static_cast<int64_t>(q.shape(1) / std::max<size_t>(k.shape(1), 1));
+        held.third = nb::ndarray<>(q);
+        held.fourth = nb::ndarray<>(k);
+        held.fifth = nb::ndarray<>(query_maps);
+        held.sixth = nb::ndarray<>(key_maps);
+        held.seventh = nb::ndarray<>(slack);
+        held.eighth = nb::ndarray<>(ranks);
+        return held;
+      },
+      "Pairs whose product, both mapped and rounded, is at most the head's slack below the best of the row.",
+      nb::arg("q"), nb::arg("k"), nb::arg("query_maps"), nb::arg("key_maps"), nb::arg("slack"), nb::arg("ranks"),
       nb::arg("query_buckets").none(), nb::arg("key_buckets").none());
   module.def(
       "near",

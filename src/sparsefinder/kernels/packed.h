@@ -11,6 +11,7 @@
 #include "parallel.h"
 #include "plan.h"
 #include "screen.h"
+#include "sketching.h"
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
@@ -148,7 +149,7 @@ inline int64_t Packed::floats_of(const PiecePlan& plan, int64_t b, int64_t h) co
   if (piece.kind == Kind::rule) {
     const int64_t panels = piece.query_buckets ? plan.lists(b, h).packed_begins.back() / kPanel
                                                : (problem_.m + kScreenPanel - 1) / kScreenPanel;
-    return panels * screen_panel_bytes(piece.ranks[h]) / static_cast<int64_t>(sizeof(float));
+    return panels * screen_panel_bytes(piece.codes(h)) / static_cast<int64_t>(sizeof(float));
   }
   return packs_lists(plan) ? plan.lists(b, h).packed_begins.back() * problem_.depth : 0;
 }
@@ -183,6 +184,27 @@ inline void Packed::pack_lists() {
   }
 }
 
+// The codes of up to 32 keys, kMostCodes apart: mapped and rounded here. Returns whether a number was not finite.
+template <class Key>
+inline bool make_key_codes(const Piece& piece, int64_t b, int64_t h, const Key& key_of, int count, int8_t* codes) {
+  const int64_t rank = piece.ranks[h], columns = (rank + kLanes - 1) / kLanes * kLanes;
+  const float* map = piece.key_maps + h * piece.token_size * piece.width;
+  float points[kMappedTogether * (kMostCodes + kLanes)];
+  bool nonfinite = false;
+  for (int j = 0; j < count; j += kMappedTogether) {
+    const float* tokens[kMappedTogether];
+    for (int i = 0; i < kMappedTogether; ++i) {
+      tokens[i] = piece.key_tokens.at(b, h / piece.token_group, key_of(std::min(j + i, count - 1)));
+      const int ahead = j + i + 2 * kMappedTogether;
+      if (ahead < count) prefetch(piece.key_tokens.at(b, h / piece.token_group, key_of(ahead)), piece.token_size);
+    }
+    map_four(tokens, piece.token_size, map, piece.width, columns, points);
+    for (int i = 0; i < kMappedTogether && j + i < count; ++i)
+      nonfinite |= round_key(points + i * piece.width, rank, codes + (j + i) * kMostCodes);
+  }
+  return nonfinite;
+}
+
 inline void Packed::pack_rules() {
   for (size_t index = 0; index < plan_.pieces.size(); ++index) {
     const PiecePlan& plan = plan_.pieces[index];
@@ -198,13 +220,20 @@ inline void Packed::pack_rules() {
             dst[j / kPanel * kPanel * piece.rank + d * kPanel + j % kPanel] = points[j * piece.rank + d];
         return;
       }
-      const int8_t* codes = piece.key_codes + piece.token(b, h, problem_.m, 0);
-      const int64_t rank = piece.ranks[h], bytes = screen_panel_bytes(rank);
+      const int64_t rank = piece.codes(h), bytes = screen_panel_bytes(rank);
       auto* panels = reinterpret_cast<uint8_t*>(dst);
       const auto pack = [&](const auto& key_of, int64_t count, uint8_t* to) {
-        for (int64_t j = 0; j < count; j += kScreenPanel, to += bytes)
-          pack_codes([&](int i) { return codes + key_of(j + i) * piece.rank; },
-                     static_cast<int>(std::min<int64_t>(count - j, kScreenPanel)), rank, to);
+        int8_t made[kScreenPanel * kMostCodes];
+        for (int64_t j = 0; j < count; j += kScreenPanel, to += bytes) {
+          const int some = static_cast<int>(std::min<int64_t>(count - j, kScreenPanel));
+          if (!piece.key_codes) {
+            if (make_key_codes(piece, b, h, [&](int i) { return key_of(j + i); }, some, made)) nonfinite_ = true;
+            pack_codes([&](int i) { return made + i * kMostCodes; }, some, rank, to);
+            continue;
+          }
+          const int8_t* codes = piece.key_codes + piece.token(b, h, problem_.m, 0);
+          pack_codes([&](int i) { return codes + key_of(j + i) * piece.rank; }, some, rank, to);
+        }
       };
       if (!piece.query_buckets) return pack([](int64_t j) { return j; }, keys, panels);
       const Lists& lists = plan.lists(b, h);

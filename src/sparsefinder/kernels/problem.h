@@ -32,6 +32,7 @@ struct Piece {
   // rule: products of codes, [batch, heads, n or m, rank], of which a head has ranks[head] even ones; a pair is in if
   // its product reaches limits[batch, heads, n]: that, or that much below the best of the row if they are `relative`.
   // With buckets, only pairs that share one are looked at. near: squared distances of points are up to radii[head].
+  // Where there are no codes, they are made from tokens: mapped, rounded, and compared with the head's slack.
   const int8_t* query_codes = nullptr;
   const int8_t* key_codes = nullptr;
   const int64_t* ranks = nullptr;
@@ -42,6 +43,14 @@ struct Piece {
   const float* radii = nullptr;
   int64_t rank = 0, code_heads = 0;  // of these tables, which are for all sequences and heads
 
+  Vectors query_tokens{}, key_tokens{};
+  const float* query_maps = nullptr;  // [heads, token_size, width], as the keys'
+  const float* key_maps = nullptr;
+  const double* slack = nullptr;
+  int64_t token_size = 0, width = 0, token_group = 1;  // heads that share the tokens of keys
+
+  // How many codes a head has: an even number.
+  int64_t codes(int64_t h) const { return (ranks[h] + 1) / 2 * 2; }
   // Where the numbers of a token are, in a table of codes or points.
   int64_t token(int64_t b, int64_t h, int64_t length, int64_t i) const {
     return ((b * code_heads + h) * length + i) * rank;

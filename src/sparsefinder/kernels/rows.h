@@ -13,7 +13,7 @@ constexpr int kDenseRows = 48;  // 8 tiles: a panel is read from the first-level
 // A thread's own memory.
 struct Scratch {
   Buffer<Group> group;
-  Buffer<float> queries, gathered, panels, values, transposed;
+  Buffer<float> queries, gathered, panels, values, transposed, scores;
   Buffer<int> keys, listed, members, places;
   Buffer<int32_t> rounded;
   Buffer<int16_t> products;
@@ -186,23 +186,22 @@ class Rows {
     const float* keys = share_.k(0);
     for (int j = count; j < ((count + 7) & ~7); ++j) listed[j] = listed[count - 1];
     Floats top = spread(kNothing), poison = zeros();
-    const Floats bound = spread(row.bound);
+    float* scores = scratch_.scores.get(count + kLanes);
     for (int j = 0; j < count; j += kLanes) {
       const float* eight[8];
       for (int i = 0; i < 8; ++i) eight[i] = keys + listed[j + i] * share_.problem.k.row;
       for (int i = j + kLanes; i < std::min(j + 2 * kLanes, count); ++i)
         prefetch(keys + listed[i] * share_.problem.k.row, Depth ? Depth : depth_);
-      const Floats scores = dots(query, eight, Depth ? Depth : depth_);
-      poison = poisoned(poison, scores);
-      top = larger(top, scores);
-      unsigned mask = bits_above(scores, bound);
-      if (count - j < 8) mask &= (1u << (count - j)) - 1;
-      store(row.values + row.count, to_front(scores, mask));
-      store(row.keys + row.count, to_front(load(listed + j), mask));
-      row.count += __builtin_popcount(mask);
+      const Floats eight_scores = dots(query, eight, Depth ? Depth : depth_);
+      poison = poisoned(poison, eight_scores);
+      top = larger(top, eight_scores);
+      store(scores + j, eight_scores);
     }
     nonfinite_ = nonfinite_ || any_nonfinite(poison);
+    // The best of them first: most of the others are then ruled out before they become candidates.
     raise(row, largest(top));
+    for (int j = count; j < ((count + 7) & ~7); ++j) scores[j] = kNothing;
+    append_above(row, scores, (count + 7) & ~7, 0, Listed{listed});
     drop_taken(index, row, r, before, -1);
     if (grown(row)) refresh(row, exponent_.whole);
   }

@@ -4,6 +4,7 @@
 
 #include "codes.h"
 #include "rows.h"
+#include "sketching.h"
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
@@ -11,28 +12,42 @@ namespace sparsefinder::KERNEL_NAMESPACE {
 // first-level cache.
 constexpr int kRuleRows = 8, kRuleChunk = 1024;
 constexpr int32_t kNever = 1 << 20;  // no product reaches it
+constexpr int32_t kFar = 1 << 17;    // more than any difference of two products
 
-// The keys of a query that passed so far, in ascending order, and their products.
+// The keys of a query that passed so far, and their products.
 struct Passed {
   int* keys;
   int16_t* products;
   int count;
 
-  // Take over the keys of a panel that are marked: key `ids[bit]`, or first + bit.
-  KERNEL_INLINE void append(uint32_t marks, const int16_t* panel, int first, const int* ids) {
-    for (; marks; marks &= marks - 1) {
-      const int bit = __builtin_ctz(marks);
-      keys[count] = ids ? ids[bit] : first + bit;
-      products[count++] = panel[screen_place(bit)];
-    }
+  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly none or a few are marked, and how many
+  // cannot be foreseen: up to three are taken without a branch.
+  KERNEL_INLINE void append(uint64_t marks, const int16_t* panels, int first, const int* ids) {
+    const int number = __builtin_popcountll(marks);
+    if (number == 0) return;
+    int* to = keys + count;
+    int16_t* values = products + count;
+    const auto take = [&](int place) {
+      const int bit = __builtin_ctzll(marks | uint64_t{1} << 63);
+      to[place] = ids ? ids[bit] : first + bit;
+      values[place] = panels[(bit & 32) + screen_place(bit & 31)];
+      marks &= marks - 1;
+    };
+    if (number <= 3)
+      for (int place = 0; place < 3; ++place) take(place);
+    else
+      for (int place = 0; place < number; ++place) take(place);
+    count += number;
   }
   // Keep those whose product is above the limit.
   void keep_above(int16_t limit) {
     int kept = 0;
     for (int j = 0; j < count; ++j) {
-      keys[kept] = keys[j];
-      products[kept] = products[j];
-      kept += products[j] > limit;
+      const int key = keys[j];
+      const int16_t product = products[j];
+      keys[kept] = key;
+      products[kept] = product;
+      kept += product > limit;
     }
     count = kept;
   }
@@ -44,7 +59,7 @@ class RuleWalk {
  public:
   RuleWalk(const Share& share, Rows<Depth>& rows, size_t index)
       : share_(share), rows_(rows), index_(index), piece_(*share.plan.pieces[index].piece),
-        rank_(piece_.ranks[share.h]), pairs_(rank_ / 2), bytes_(screen_panel_bytes(rank_)),
+        rank_(piece_.codes(share.h)), pairs_(rank_ / 2), bytes_(screen_panel_bytes(rank_)),
         panels_(share.packed.codes(index, share.b, share.h)),
         first_row_((share.b * share.problem.heads + share.h) * share.problem.n + share.first) {}
 
@@ -75,13 +90,13 @@ class RuleWalk {
   int32_t* rounded_ = nullptr;
   int16_t* products_ = nullptr;  // [count, kRuleChunk]
   int16_t tops_[kRuleRows];
+  int32_t given_[kRuleRows];  // their limits
   int64_t seen_[kRuleRows];  // how many keys each of them may see: none if no key could pass
   Passed passed_[kRuleRows];
 
-  int32_t given(int r) const { return piece_.limits[first_row_ + start_ + r]; }
   // What a product has to exceed, with the best that was seen so far.
   int16_t limit(int r) const {
-    const int64_t reach = piece_.relative ? int64_t{tops_[r]} - given(r) : given(r);
+    const int64_t reach = piece_.relative ? int64_t{tops_[r]} - given_[r] : given_[r];
     return static_cast<int16_t>(std::clamp<int64_t>(reach - 1, kHidden, 32767));
   }
 
@@ -89,7 +104,8 @@ class RuleWalk {
   void take_all() {
     rows_.take(start_, count_);
     for (int r = 0; r < count_; ++r) {
-      const bool in = piece_.relative ? given(r) >= 0 : given(r) <= 0;
+      const int32_t given = piece_.limits ? piece_.limits[first_row_ + start_ + r] : 0;
+      const bool in = piece_.relative ? given >= 0 : given <= 0;
       share_.plan.pieces[index_].reached[first_row_ + start_ + r] = in ? 0 : kNever;
       rows_.see(r, 0, in ? share_.problem.m : 0);
     }
@@ -99,24 +115,49 @@ class RuleWalk {
   void prepare() {
     Scratch& scratch = Scratch::mine();
     rounded_ = scratch.rounded.get(kRuleRows * (pairs_ + 1));
+    piece_.query_codes ? take_codes() : make_codes();
     int64_t most = 0;
     for (int r = 0; r < count_; ++r) {
-      seen_[r] = piece_.relative && given(r) < 0 ? 0 : share_.limit(start_ + r);
+      seen_[r] = piece_.relative && given_[r] < 0 ? 0 : share_.limit(start_ + r);
       most = std::max(most, seen_[r]);
     }
     const int64_t room = most + kSlack;
     int* keys = scratch.listed.get(kRuleRows * room);
     int16_t* products = scratch.products.get(kRuleRows * (room + kRuleChunk));
     products_ = products;
-    const int8_t* codes =
-        piece_.query_codes + piece_.token(share_.b, share_.h, share_.problem.n, share_.first + start_);
     for (int r = 0; r < kRuleRows; ++r) {
       tops_[r] = kHidden;
       passed_[r] = {keys + r * room, products + kRuleRows * kRuleChunk + r * room, 0};
-      if (r < count_)
-        spread_codes(codes + r * piece_.rank, rank_, rounded_ + r * pairs_);
-      else
-        std::memset(rounded_ + r * pairs_, 0, pairs_ * sizeof(int32_t));
+      if (r >= count_) std::memset(rounded_ + r * pairs_, 0, pairs_ * sizeof(int32_t));
+    }
+  }
+
+  void take_codes() {
+    const int8_t* codes = piece_.query_codes + piece_.token(share_.b, share_.h, share_.problem.n, share_.first + start_);
+    for (int r = 0; r < count_; ++r) {
+      spread_codes(codes + r * piece_.rank, rank_, rounded_ + r * pairs_);
+      given_[r] = piece_.limits[first_row_ + start_ + r];
+    }
+  }
+
+  // Map and round the queries here.
+  void make_codes() {
+    const int64_t rank = piece_.ranks[share_.h], columns = (rank + kLanes - 1) / kLanes * kLanes;
+    const float* map = piece_.query_maps + share_.h * piece_.token_size * piece_.width;
+    float points[kMappedTogether * (kMostCodes + kLanes)];
+    for (int r = 0; r < count_; r += kMappedTogether) {
+      const float* tokens[kMappedTogether];
+      for (int i = 0; i < kMappedTogether; ++i)
+        tokens[i] = piece_.query_tokens.at(share_.b, share_.h, share_.first + start_ + std::min(r + i, count_ - 1));
+      map_four(tokens, piece_.token_size, map, piece_.width, columns, points);
+      for (int i = 0; i < kMappedTogether && r + i < count_; ++i) {
+        int8_t codes[kMostCodes + kLanes] = {};
+        const float unit = round_query_point(points + i * piece_.width, rank, codes);
+        spread_codes(codes, rank_, rounded_ + (r + i) * pairs_);
+        // A query that is not finite may see nothing; if it sees something, that is found out where it is scaled.
+        const double below = std::isnan(unit) ? 0.0 : std::floor(unit * piece_.slack[share_.h]);
+        given_[r + i] = static_cast<int32_t>(std::min(below, 1.0 * kFar));
+      }
     }
   }
 
@@ -150,6 +191,12 @@ class RuleWalk {
     }
   }
 
+  // The marks of two panels, of which the second may not be there.
+  static uint64_t two_above(const int16_t* products, int16_t limit, int64_t left) {
+    const uint64_t marks = codes_above(products, limit);
+    return left > kScreenPanel ? marks | uint64_t{codes_above(products + kScreenPanel, limit)} << 32 : marks;
+  }
+
   // Hide all but the first `seen` products of a panel. Returns the highest of those.
   static int16_t hide(int16_t* panel, int64_t seen) {
     int16_t top = kHidden;
@@ -164,9 +211,8 @@ class RuleWalk {
   void pass(int r, int64_t chunk, int64_t stop) {
     const int16_t least = limit(r);
     const int16_t* products = products_ + r * kRuleChunk;
-    for (int64_t j = chunk; j < stop; j += kScreenPanel)
-      passed_[r].append(codes_above(products + (j - chunk), least), products + (j - chunk), static_cast<int>(j),
-                        nullptr);
+    for (int64_t j = chunk; j < stop; j += 2 * kScreenPanel, products += 2 * kScreenPanel)
+      passed_[r].append(two_above(products, least, stop - j), products, static_cast<int>(j), nullptr);
   }
 
   // The keys of the query's buckets only, one query at a time.
@@ -195,8 +241,9 @@ class RuleWalk {
       tops_[0] = std::max(tops_[0], hide(last, stop - chunk - whole * kScreenPanel));
     }
     const int16_t least = limit(0);
-    for (int64_t j = chunk; j < stop; j += kScreenPanel)
-      passed_[0].append(codes_above(products_ + (j - chunk), least), products_ + (j - chunk), 0, keys + j);
+    const int16_t* found = products_;
+    for (int64_t j = chunk; j < stop; j += 2 * kScreenPanel, found += 2 * kScreenPanel)
+      passed_[0].append(two_above(found, least, stop - j), found, 0, keys + j);
   }
 
   // Look at what passed with the best that any key turned out to have.

@@ -35,19 +35,17 @@ KERNEL_INLINE int8_t& code_at(int8_t* bytes, int place, int64_t d) {
 // Pack `count` ≤ 32 keys that are rounded already, the others being zero. `depth` is even.
 template <class Key>
 inline void pack_codes(const Key& key, int count, int64_t depth, uint8_t* dst) {
-  auto* bytes = reinterpret_cast<int8_t*>(dst);
-  int16_t starts[kScreenPanel];
-  for (int j = 0; j < kScreenPanel; ++j) {
-    const int place = screen_place(j);
-    const int8_t* codes = j < count ? key(j) : nullptr;
-    int total = 0;
-    for (int64_t d = 0; d < depth; ++d) {
-      const int8_t code = codes ? codes[d] : int8_t{0};
-      code_at(bytes, place, d) = code;
-      total += code;
-    }
+  static constexpr int8_t kZeros[256] = {};
+  const int8_t* codes[kScreenPanel];
+  for (int j = 0; j < kScreenPanel; ++j) codes[screen_place(j)] = j < count ? key(j) : kZeros;
+  auto* pairs = reinterpret_cast<uint16_t*>(dst);
+  int16_t starts[kScreenPanel] = {};
+  for (int64_t d = 0; d < depth; d += 2, pairs += kScreenPanel) {
+    for (int place = 0; place < kScreenPanel; ++place) std::memcpy(pairs + place, codes[place] + d, 2);
+    const auto* bytes = reinterpret_cast<const int8_t*>(pairs);
     // Queries are stored with 64 added, to be unsigned.
-    starts[place] = static_cast<int16_t>(static_cast<uint16_t>(-64 * total));
+    for (int place = 0; place < kScreenPanel; ++place)
+      starts[place] = static_cast<int16_t>(starts[place] - 64 * (bytes[2 * place] + bytes[2 * place + 1]));
   }
   std::memcpy(dst + kScreenPanel * depth, starts, sizeof starts);
 }

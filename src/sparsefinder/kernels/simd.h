@@ -123,6 +123,13 @@ KERNEL_INLINE void transpose(Floats r[8]) {
   }
 }
 
+// Eight numbers from -127 to 127, rounded to the nearest whole ones, of two the even one.
+KERNEL_INLINE void store_rounded(int8_t* p, Floats a) {
+  const __m256i whole = _mm256_cvtps_epi32(a.v);
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
+}
+
 // The sums of eight vectors, as one vector: shuffles and adds, cheaper than eight horizontal sums.
 KERNEL_INLINE Floats sums(const Floats a[8]) {
   __m256 h[4], g[2];
@@ -235,6 +242,10 @@ KERNEL_INLINE Ints places_from(int first, unsigned mask) { return to_front(count
 KERNEL_INLINE void transpose(Floats r[8]) {
   for (int i = 0; i < 8; ++i)
     for (int j = 0; j < i; ++j) std::swap(r[i].v[j], r[j].v[i]);
+}
+
+KERNEL_INLINE void store_rounded(int8_t* p, Floats a) {
+  for (int i = 0; i < 8; ++i) p[i] = static_cast<int8_t>(std::nearbyint(a.v[i]));
 }
 
 KERNEL_INLINE Floats sums(const Floats a[8]) {

@@ -1,6 +1,9 @@
 // What rules compare, made from queries and keys: mapped to a few dimensions, and rounded to whole numbers.
 #pragma once
 
+#include <atomic>
+#include <limits>
+
 #include "kernels.h"
 #include "memory.h"
 #include "parallel.h"
@@ -12,21 +15,39 @@ constexpr int64_t kMapped = 256;  // tokens of a task
 constexpr int kMappedTogether = 4;
 constexpr int64_t kRoundedTogether = 4096;
 
-// Four tokens times a map: eight columns of the map at a time.
-KERNEL_INLINE void map_four(const Mapping& work, const float* const tokens[kMappedTogether], const float* map,
-                            float* out) {
-  for (int64_t column = 0; column < work.width; column += kLanes) {
-    Floats totals[kMappedTogether];
+// Tokens times `Columns` · 8 columns of a map, whose rows are `width` apart.
+template <int Columns>
+KERNEL_INLINE void map_columns(const float* const tokens[kMappedTogether], int64_t depth, const float* map,
+                               int64_t width, float* out) {
+  Floats totals[kMappedTogether][Columns];
 #pragma GCC unroll 4
-    for (int i = 0; i < kMappedTogether; ++i) totals[i] = zeros();
-    for (int64_t d = 0; d < work.depth; ++d) {
-      const Floats row = load(map + d * work.width + column);
+  for (int i = 0; i < kMappedTogether; ++i)
+#pragma GCC unroll 2
+    for (int c = 0; c < Columns; ++c) totals[i][c] = zeros();
+  for (int64_t d = 0; d < depth; ++d) {
+    Floats row[Columns];
+#pragma GCC unroll 2
+    for (int c = 0; c < Columns; ++c) row[c] = load(map + d * width + c * kLanes);
 #pragma GCC unroll 4
-      for (int i = 0; i < kMappedTogether; ++i) totals[i] = fused(spread(tokens[i][d]), row, totals[i]);
+    for (int i = 0; i < kMappedTogether; ++i) {
+      const Floats number = spread(tokens[i][d]);
+#pragma GCC unroll 2
+      for (int c = 0; c < Columns; ++c) totals[i][c] = fused(number, row[c], totals[i][c]);
     }
-#pragma GCC unroll 4
-    for (int i = 0; i < kMappedTogether; ++i) store(out + i * work.width + column, totals[i]);
   }
+#pragma GCC unroll 4
+  for (int i = 0; i < kMappedTogether; ++i)
+#pragma GCC unroll 2
+    for (int c = 0; c < Columns; ++c) store(out + i * width + c * kLanes, totals[i][c]);
+}
+
+// Four tokens times the first `columns` columns of a map, a multiple of 8.
+KERNEL_INLINE void map_four(const float* const tokens[kMappedTogether], int64_t depth, const float* map, int64_t width,
+                            int64_t columns, float* out) {
+  int64_t column = 0;
+  for (; column + 2 * kLanes <= columns; column += 2 * kLanes)
+    map_columns<2>(tokens, depth, map + column, width, out + column);
+  if (column < columns) map_columns<1>(tokens, depth, map + column, width, out + column);
 }
 
 inline void map_tokens(const Mapping& work) {
@@ -41,7 +62,7 @@ inline void map_tokens(const Mapping& work) {
       const float* tokens[kMappedTogether];
       // The last token stands for those that are missing.
       for (int r = 0; r < kMappedTogether; ++r) tokens[r] = work.tokens.at(b, h / group, std::min(i + r, last - 1));
-      map_four(work, tokens, map, four);
+      map_four(tokens, work.depth, map, work.width, work.width, four);
       for (int r = 0; r < kMappedTogether && i + r < last; ++r)
         std::memcpy(work.out + (head * work.length + i + r) * work.rank, four + r * work.width,
                     work.rank * sizeof(float));
@@ -49,28 +70,49 @@ inline void map_tokens(const Mapping& work) {
   });
 }
 
-// The codes of a key, shortened if it is longer than products allow.
-inline void round_key(const float* point, int64_t rank, int8_t* codes) {
-  int square = 0;
-  for (int64_t d = 0; d < rank; ++d) {
-    const float near = std::nearbyint(std::clamp(point[d], -1.0f * kMostKeyCode, 1.0f * kMostKeyCode));
-    codes[d] = static_cast<int8_t>(near);
-    square += codes[d] * codes[d];
-  }
-  if (square <= kLongestKey * kLongestKey) return;
-  const float factor = kLongestKey / std::sqrt(static_cast<float>(square));
-  for (int64_t d = 0; d < rank; ++d) codes[d] = static_cast<int8_t>(static_cast<float>(codes[d]) * factor);
+// The codes of a point are made eight at a time: numbers past the rank, up to the next multiple of 8, become zero.
+KERNEL_INLINE int64_t clear_rest(float* point, int64_t rank) {
+  const int64_t padded = (rank + kLanes - 1) / kLanes * kLanes;
+  for (int64_t d = rank; d < padded; ++d) point[d] = 0.0f;
+  return padded;
 }
 
-// The codes of a query. Returns what it was multiplied by.
-inline float round_query_point(const float* point, int64_t rank, int8_t* codes) {
-  float top = 1e-30f, square = 1e-30f;
-  for (int64_t d = 0; d < rank; ++d) {
-    top = std::max(top, std::abs(point[d]));
-    square += point[d] * point[d];
+// The codes of a key, shortened if it is longer than products allow. Writes a multiple of 8. Returns whether a number was
+// not finite.
+KERNEL_INLINE bool round_key(float* point, int64_t rank, int8_t* codes) {
+  const int64_t padded = clear_rest(point, rank);
+  const Floats least = spread(-1.0f * kMostKeyCode), magic = spread(12582912.0f);
+  Floats squares = zeros(), poison = zeros();
+  for (int64_t d = 0; d < padded; d += kLanes) {
+    const Floats x = load(point + d);
+    poison = poisoned(poison, x);
+    const Floats within = zeros() - larger(least, zeros() - larger(least, x));
+    // Adding and subtracting 1.5 · 2^23 rounds to the nearest whole number.
+    const Floats whole = (within + magic) - magic;
+    squares = fused(whole, whole, squares);
+    store_rounded(codes + d, whole);
   }
-  const float unit = std::min(kMostQueryCode / top, kLongestQuery / std::sqrt(square));
-  for (int64_t d = 0; d < rank; ++d) codes[d] = static_cast<int8_t>(std::nearbyint(point[d] * unit));
+  const float square = sum(squares);
+  if (square > 1.0f * kLongestKey * kLongestKey) {
+    const float factor = kLongestKey / std::sqrt(square);
+    for (int64_t d = 0; d < rank; ++d) codes[d] = static_cast<int8_t>(static_cast<float>(codes[d]) * factor);
+  }
+  return any_nonfinite(poison);
+}
+
+// The codes of a query. Writes a multiple of 8. Returns what it was multiplied by, or NaN if a number was not finite.
+KERNEL_INLINE float round_query_point(float* point, int64_t rank, int8_t* codes) {
+  const int64_t padded = clear_rest(point, rank);
+  Floats top = spread(1e-30f), squares = zeros(), poison = zeros();
+  for (int64_t d = 0; d < padded; d += kLanes) {
+    const Floats x = load(point + d);
+    poison = poisoned(poison, x);
+    top = larger(top, larger(x, zeros() - x));
+    squares = fused(x, x, squares);
+  }
+  if (any_nonfinite(poison)) return std::numeric_limits<float>::quiet_NaN();
+  const float unit = std::min(kMostQueryCode / largest(top), kLongestQuery / std::sqrt(sum(squares) + 1e-30f));
+  for (int64_t d = 0; d < padded; d += kLanes) store_rounded(codes + d, load(point + d) * spread(unit));
   return unit;
 }
 
@@ -79,22 +121,18 @@ inline void round_points(Rounding& work) {
   const int64_t parts = (work.count + kRoundedTogether - 1) / kRoundedTogether;
   parallel(work.threads, parts, [&](int64_t task) {
     const int64_t last = std::min(work.count, (task + 1) * kRoundedTogether);
+    float point[kMostCodes + kLanes];
+    int8_t codes[kMostCodes + kLanes];
     for (int64_t i = task * kRoundedTogether; i < last; ++i) {
-      const float* point = work.points + i * work.rank;
-      int8_t* codes = work.codes + i * work.width;
-      float poison = 0.0f;
-      for (int64_t d = 0; d < work.rank; ++d) poison += 0.0f * point[d];
-      if (poison != 0.0f) {
-        nonfinite = true;
-        std::memset(codes, 0, work.width);
-        if (work.units) work.units[i] = 1.0f;
-        continue;
-      }
-      if (work.units)
+      std::memcpy(point, work.points + i * work.rank, work.rank * sizeof(float));
+      std::memset(codes, 0, sizeof codes);
+      if (work.units) {
         work.units[i] = round_query_point(point, work.rank, codes);
-      else
-        round_key(point, work.rank, codes);
-      std::memset(codes + work.rank, 0, work.width - work.rank);
+        if (std::isnan(work.units[i])) nonfinite = true;
+      } else if (round_key(point, work.rank, codes)) {
+        nonfinite = true;
+      }
+      std::memcpy(work.codes + i * work.width, codes, work.width);
     }
   });
   work.nonfinite = nonfinite;

@@ -1,4 +1,4 @@
-// The threshold τ of rows of scores, by Newton's method on the norm from the left, which never overshoots (entmax.py).
+// The threshold τ of rows of scores, by Newton's method on the norm from the left, which never overshoots (solving.py).
 //
 // With a = α − 1 the kernels work on x = a z, so that a weight is (x − τ)₊^(1/a) and τ lies between max(x) − 1 and
 // max(x). The τ of some of a row's scores never exceeds the τ of all of them: it already rules keys out.

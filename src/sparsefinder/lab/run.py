@@ -19,8 +19,9 @@ from pydantic import BaseModel
 
 from ..errors import InputError
 from ..files import explaining, write_text
+from .device import device_of, timed_on
 from .folder import RunFolder, key_of
-from .recipe import Recipe, dump_recipe
+from .recipe import PairFiles, Recipe, dump_recipe
 from .tasks import Task
 from .tasks import task as task_of
 
@@ -75,7 +76,7 @@ STAGES = (
     Stage("train", ("training", "teacher"), lambda recipe: [_dump(recipe.task), _read(recipe), recipe.seed], _train),
     Stage("trace", ("traces",), lambda recipe: _dump(recipe.trace), _trace),
     Stage("fit", (), lambda recipe: [_dump(part) for part in (recipe.fit, *_swept(recipe))], _fit),
-    Stage("sweep", (), lambda recipe: [_dump(part) for part in _swept(recipe)], _sweep),
+    Stage("sweep", (), lambda recipe: [_points_version(), *map(_dump, _swept(recipe)), *_timed_on(recipe)], _sweep),
     Stage("report", (), lambda recipe: [_dump(recipe.report), recipe.description], _report),
 )
 
@@ -91,12 +92,13 @@ def run(
     if until not in names:
         raise InputError("until", repr(until), f"one of {', '.join(names)}")
     _check_settings(recipe)
+    device = device_of(recipe.device)
     folder = RunFolder(Path(runs) / recipe.name)
     with explaining(folder.path):
         folder.path.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         write_text(folder / "recipe.yaml", dump_recipe(recipe))
-        task = task_of(recipe.task, recipe.seed)
+        task = task_of(recipe.task, recipe.seed, device)
         before = ""
         for stage in STAGES[: names.index(until) + 1]:
             key = key_of(stage.name, before, stage.depends(recipe))
@@ -125,6 +127,17 @@ def _swept(recipe: Recipe) -> tuple[BaseModel | None, ...]:
     return recipe.sweep, recipe.accuracy, recipe.timing
 
 
+def _timed_on(recipe: Recipe) -> list[str]:
+    return [] if recipe.timing is None else timed_on(recipe.device)
+
+
+def _points_version() -> int:
+    """So that what an earlier version measured is measured anew."""
+    from .sweep.points import VERSION
+
+    return VERSION
+
+
 def _dump(part: BaseModel | None) -> Any:
     return None if part is None else part.model_dump(mode="json")
 
@@ -132,10 +145,12 @@ def _dump(part: BaseModel | None) -> Any:
 def _read(recipe: Recipe) -> list[Any]:
     """What the data and the checkpoint are made of, so that a changed file is noticed."""
     found: list[Any] = []
-    for source in recipe.task.data.model_dump(mode="python").values():
-        if isinstance(source, dict):
-            continue  # The name of a data set stands for itself, and is in the recipe.
-        found += [_content(path) for path in ([source] if isinstance(source, str) else source)]
+    for _, source in recipe.task.data:
+        if isinstance(source, PairFiles):
+            source = source.source + source.target
+        if isinstance(source, str | tuple):
+            # The name of a data set stands for itself, and is in the recipe.
+            found += [_content(path) for path in ([source] if isinstance(source, str) else source)]
     for path in (recipe.task.checkpoint, recipe.task.tokenizer):
         if path is not None and Path(path).is_dir():
             found += [[file.name, _content(str(file))] for file in sorted(Path(path).iterdir()) if file.is_file()]

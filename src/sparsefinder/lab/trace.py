@@ -47,7 +47,10 @@ def trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
                     with torch.inference_mode():
                         record_traces(
                             model,
-                            task.batches(teacher, some, wanted.batch),
+                            (
+                                {name: tensor.to(model.device) for name, tensor in inputs.items()}
+                                for inputs in task.batches(teacher, some, wanted.batch)
+                            ),
                             target,
                             kinds=kinds_of(recipe, task),
                             layers=wanted.layers,

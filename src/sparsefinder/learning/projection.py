@@ -9,14 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from torch.nn.functional import pad
 
-from .. import compiled
-from ..compiled import capsule
+from ..core.mapping import mapped
 from ..errors import InputError
 
 __all__ = ["Projection"]
@@ -35,11 +32,13 @@ class Projection:
 
     def of_queries(self, q: Float[Tensor, "batch heads n d"]) -> Float[Tensor, "batch heads n r"]:
         """Queries mapped."""
-        return _mapped("q", q, self.queries)
+        _check("q", q, self.queries, q.shape[1] == self.queries.shape[0])
+        return mapped(q, self.queries)
 
     def of_keys(self, k: Float[Tensor, "batch kv_heads m d"]) -> Float[Tensor, "batch heads m r"]:
         """Keys mapped; several heads may share them."""
-        return _mapped("k", k, self.keys, grouped=True)
+        _check("k", k, self.keys, self.keys.shape[0] % max(k.shape[1], 1) == 0)
+        return mapped(k, self.keys)
 
     @property
     def shared(self) -> bool:
@@ -60,19 +59,7 @@ class Projection:
         return cls(maps["shared"], maps["shared"]) if "shared" in maps else cls(maps["queries"], maps["keys"])
 
 
-def _mapped(name: str, tokens: Tensor, maps: Float[Tensor, "heads d r"], grouped: bool = False) -> Tensor:
-    fits = maps.shape[0] % max(tokens.shape[1], 1) == 0 if grouped else maps.shape[0] == tokens.shape[1]
-    if not fits or tokens.shape[-1] != maps.shape[1]:
+def _check(name: str, tokens: Tensor, maps: Tensor, heads_fit: bool) -> None:
+    if not heads_fit or tokens.shape[-1] != maps.shape[1]:
         want = f"{maps.shape[0]} heads of {maps.shape[1]} dimensions, as the projection was made for"
         raise InputError(name, f"shape {tuple(tokens.shape)}", want)
-    wanted = torch.is_grad_enabled() and (tokens.requires_grad or maps.requires_grad)
-    native, kinds = compiled.module, {tokens.dtype, maps.dtype}
-    if native is None or wanted or tokens.device.type != "cpu" or kinds != {torch.float32} or tokens.stride(-1) != 1:
-        tokens = tokens.repeat_interleave(maps.shape[0] // tokens.shape[1], 1)
-        # Turned round, the product has long rows instead of very short ones, which a CPU computes many times as fast.
-        return (maps.mT @ tokens.to(maps.dtype).mT).mT
-    # Still many times as slow as a loop made for it.
-    wide = pad(maps.detach(), (0, -maps.shape[-1] % native.LANES)).contiguous()
-    out = torch.empty((tokens.shape[0], maps.shape[0], tokens.shape[2], maps.shape[-1]))
-    native.map_tokens(capsule(tokens.detach()), capsule(wide), capsule(out), torch.get_num_threads(), compiled.plain())
-    return out

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..attending import gold_graph
 from ..core.graph import Graph
 from ..core.layout import Layout
+from ..errors import check_type
 from ..finders import Finder
 
 __all__ = ["Record"]
@@ -51,5 +52,6 @@ class Record:
 
         >>> records[0].predict(Window(51)).recall(records[0].gold)
         """
+        check_type("finder", finder, Finder, "a finder, such as Window(51)")
         graph = finder(self.q, self.k, self.layout)
         return graph if self.allowed is None else graph & self.allowed

@@ -12,9 +12,8 @@ time than reading them would take.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ from safetensors import safe_open
 from torch import Tensor
 
 from ..core.layout import Layout
-from ..errors import InputError
+from ..errors import InputError, check_type
+from ..files import read_json
 from ..finders.about import Place
 from ..learning.sample import Sample
 
@@ -42,18 +42,26 @@ class Traces:
     """Recorded queries and keys. Nothing is read before it is asked for."""
 
     path: Path
-    index: Mapping[str, Any]
+    index: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.index:
+            raise InputError("index", "none", f"Traces.open({str(self.path)!r}), which reads it")
 
     @classmethod
     def open(cls, path: str | Path) -> Traces:
         """Open what a `TraceWriter` wrote."""
-        file = Path(path) / INDEX
-        if not file.is_file():
-            raise InputError("path", path, "a folder of traces, with its index.json")
-        index = json.loads(file.read_text())
+        want = f"a folder of traces, with its {INDEX}: that of record_traces, or traces/train in the folder of a run"
+        check_type("path", path, (str, Path), want)
+        folder = Path(path)
+        if not folder.is_dir():
+            raise InputError("path", f"{path}, which is {'a file' if folder.exists() else 'not there'}", want)
+        if not (folder / INDEX).is_file():
+            raise InputError("path", f"{path}, which has no {INDEX}", want)
+        index = read_json(folder / INDEX)
         if index.get("format") != FORMAT:
             raise InputError("path", f"{path} of format {index.get('format')}", f"traces of format {FORMAT}")
-        return cls(Path(path), index)
+        return cls(folder, index)
 
     @property
     def hash(self) -> str:
@@ -87,15 +95,18 @@ class Traces:
         seed: int | None = None,
     ) -> Samples:
         """Batches of one layer, from sequence `start` to before `stop`, shuffled if there is a seed."""
-        if batch < 1:
-            raise InputError("batch", batch, "a number of sequences from 1 upwards")
+        if not isinstance(batch, int) or batch < 1:
+            raise InputError("batch", repr(batch), "a number of sequences from 1 upwards")
+        for name, place in (("start", start), ("stop", stop), ("seed", seed)):
+            if place is not None and not isinstance(place, int):
+                raise InputError(name, repr(place), "a whole number")
         return Samples(self.path, self._site(kind, layer), batch, start, stop, seed)
 
     def _site(self, kind: str, layer: int) -> Mapping[str, Any]:
         for site in self.index["sites"]:
             if (site["kind"], site["layer"]) == (kind, layer):
                 return site
-        raise InputError("kind, layer", f"{kind}, {layer}", f"one of {self.sites}")
+        raise InputError("kind, layer", f"{kind!r}, {layer!r}", f"one of {self.sites}")
 
     def verify(self) -> None:
         """Read everything, and raise if a file is not what was written."""
@@ -122,7 +133,7 @@ class Samples:
         order = torch.arange(self._sequences)[self.start : self.stop]
         if self.seed is not None:
             order = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(self.seed))]
-        for chosen in order.split(self.batch):
+        for chosen in order.split(self.batch) if len(order) else ():
             yield self._read(chosen.tolist())
 
     def __len__(self) -> int:
@@ -137,6 +148,8 @@ class Samples:
         """For every sequence its file, its queries and its keys there."""
         places = []
         for shard in self.site["shards"]:
+            if not (self.path / shard["file"]).is_file():
+                raise InputError("path", f"traces without their {shard['file']}", "the whole folder, as it was written")
             file = safe_open(self.path / shard["file"], "pt")
             ends = [file.get_tensor(f"{name}_lengths").cumsum(0).tolist() for name in ("query", "key")]
             starts = [[0, *each] for each in ends]

@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ..core.layout import Layout
-from ..errors import InputError
+from ..errors import InputError, check_type
 from ..files import whole_folder, write_text
 from ..learning.sample import Sample
 from .record import Record
@@ -60,7 +60,8 @@ class TraceWriter:
 
     def __init__(self, path: str | Path, *, dtype: str = "float16", teacher: str = "") -> None:
         if dtype not in DTYPES:
-            raise InputError("dtype", repr(dtype), f"one of {', '.join(DTYPES)}")
+            raise InputError("dtype", repr(dtype), f"one of {', '.join(map(repr, DTYPES))}")
+        check_type("path", path, (str, Path), "the name of a new folder")
         self.path = Path(path)
         if self.path.exists():
             raise InputError("path", f"{path}, which exists", "the name of a new folder")
@@ -96,6 +97,7 @@ class TraceWriter:
         """Take the queries and keys of one layer on a batch of whole sequences."""
         if self._folder is None:
             raise InputError("writer", "one that is not open", "a writer within its `with` block")
+        _check_tokens(kind, layer, q, k, layout, scale, alpha)
         offset = layout.query_offset
         if bool((offset != 0).any()) if isinstance(offset, Tensor) else offset != 0:
             raise InputError("layout.query_offset", offset, "0: whole sequences are recorded, not decoding steps")
@@ -114,8 +116,14 @@ class TraceWriter:
         if waiting.size >= SHARD_BYTES:
             self._flush(self._folder, (kind, layer))
 
+    @property
+    def sites(self) -> list[Site]:
+        """The kinds and layers that something came from."""
+        return sorted(self._sites)
+
     def take(self, record: Record) -> None:
         """Add what `sparsefinder.record` collects."""
+        check_type("record", record, Record, "a record, as record(model) collects them; tensors are for add(...)")
         if record.bias is not None or record.allowed is not None:
             got = f"{record.kind} layer {record.layer}, with a bias or a mask of its own"
             raise InputError("model", got, "attention that follows from queries, keys, padding and causality alone")
@@ -152,8 +160,34 @@ class TraceWriter:
         _write_index(folder, {"format": FORMAT, "dtype": self.dtype, "teacher": self.teacher, "sites": sites})
 
 
+def _check_tokens(
+    kind: object, layer: object, q: object, k: object, layout: object, scale: object, alpha: object
+) -> None:
+    """Raise where what was recorded could not be read again, or not be understood."""
+    check_type("kind", kind, str, "the kind of attention: 'encoder', 'decoder' or 'cross'")
+    check_type("layer", layer, int, "the number of the layer, from 0 upwards")
+    check_type("layout", layout, Layout, "a Layout, such as Layout(causal=True)")
+    check_type("scale", scale, (int, float, type(None)), "what scores are multiplied by; None for 1 / √d")
+    shapes = []
+    for name, tensor in (("q", q), ("k", k)):
+        want = "a tensor of floating-point numbers of shape (batch, heads, length, size)"
+        check_type(name, tensor, Tensor, want)
+        assert isinstance(tensor, Tensor)
+        if tensor.ndim != 4 or not tensor.is_floating_point():
+            raise InputError(name, f"{tensor.dtype} of shape {tuple(tensor.shape)}", want)
+        shapes.append(tensor.shape)
+    (batch, heads, _, d), of_keys = shapes
+    if (of_keys[0], of_keys[1], of_keys[3]) != (batch, heads, d):
+        want = f"({batch}, {heads}, keys, {d}) to go with q {tuple(shapes[0])}; keys that heads share are repeated"
+        raise InputError("k", f"shape {tuple(of_keys)}", want)
+    if not isinstance(alpha, Tensor | int | float) or (isinstance(alpha, Tensor) and alpha.shape != (heads,)):
+        raise InputError("alpha", repr(alpha), f"one number, or a tensor with one for each of {heads} heads")
+
+
 def join(path: str | Path, parts: Sequence[str]) -> Traces:
     """Make one of traces that were recorded in parts: folders within `path`, in this order. No tensor is copied."""
+    if isinstance(parts, str):
+        raise InputError("parts", repr(parts), f"a list, such as {[parts]!r}")
     folder = Path(path)
     indices = [Traces.open(folder / part).index for part in parts]
     if not indices:

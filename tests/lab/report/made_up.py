@@ -7,15 +7,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
 import torch
 
 from sparsefinder import Layout, Sparsefinder, Traces, TraceWriter
 from sparsefinder.lab.folder import RunFolder, versions
 from sparsefinder.lab.recipe import Recipe, dump_recipe
+from sparsefinder.lab.sweep.points import ACCURACY, RECALL, SEQUENCES, TIMING, write_points
 
 # How good each method is, and its own parameter with values from dense to sparse.
 METHODS: dict[str, tuple[float, str, tuple[str, ...], tuple[float, ...]]] = {
@@ -29,7 +29,9 @@ METHODS: dict[str, tuple[float, str, tuple[str, ...], tuple[float, ...]]] = {
     "bigbird": (0.33, "random_blocks", ("none",), (20, 16, 12, 10, 8, 6, 4, 2)),
     "window": (0.42, "size", ("none",), (27, 23, 19, 15, 11, 9, 7, 5)),
 }
-GOLD = 0.92
+# How sparse gold graphs are, in traces and where scores are measured.
+GOLD, SCORE_GOLD = 0.92, 0.87
+SEQUENCES_OF_A_RUN = 64
 SENTENCE = (
     "the cat sat on a mat while two dogs were running home ; she read old books about quiet rivers and he would "
     "often write long letters to friends in other towns"
@@ -77,10 +79,13 @@ def make_run(
         "sequences": 64, "signature": None, "details": {"far perplexity": 19.8} if metric == "perplexity" else {},
     }  # fmt: skip
     (folder / "teacher/score.json").write_text(json.dumps(score))
-    _write(folder, "recall", recall_points(sizes, random))
-    _write(folder, "accuracy", accuracy_points(sizes, metric, full, random))
+    recall = recall_points(sizes, random)
+    write_points(folder / "points/recall/part-0.parquet", recall, RECALL)
+    write_points(folder / "points/sequences/part-0.parquet", sequence_points(recall, random), SEQUENCES)
+    accuracy = accuracy_points(sizes, metric, full, random)
+    write_points(folder / "points/accuracy/part-0.parquet", accuracy, ACCURACY)
     if timing:
-        _write(folder, "timing", timing_points(metric, full, random))
+        write_points(folder / "points/timing/part-0.parquet", timing_points(metric, full, random), TIMING)
     if sizes.examples:
         _traces(folder, sizes, tokens or sentences(sizes, random), seed)
     for number, stage in enumerate(("train", "trace", "fit", "sweep")):
@@ -133,10 +138,34 @@ def recall_points(sizes: Sizes, random: np.random.Generator) -> dict[str, list[o
             "predicted": (visible * (1 - sparsity)).astype(int).ravel().tolist(),
             "gold": (visible * (1 - gold)).astype(int).ravel().tolist(),
             "hits": (visible * (1 - gold) * recall).astype(int).ravel().tolist(), "seed": [0] * heads,
+            "queries": [6400] * heads, "complete": (6400 * recall.ravel() ** 6).astype(int).tolist(),
+            "empty": [0] * heads,
         }  # fmt: skip
         for name, values in columns.items():
             rows.setdefault(name, []).extend(values)
     return rows
+
+
+def sequence_points(recall: dict[str, list[Any]], random: np.random.Generator) -> dict[str, list[Any]]:
+    """The same by sequence: the mean over heads, and noise that all settings share and that adds up to nothing."""
+    names = ("method", "inputs", "setting", "window", "globals", "kind", "layer")
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place, one in enumerate(zip(*(recall[name] for name in names), strict=True)):
+        groups.setdefault(one, []).append(place)
+    noise = noise_of(random)
+    return {
+        **{name: [one[place] for one in groups] for place, name in enumerate(names)},
+        "heads": [len(places) for places in groups.values()],
+        **{
+            f"sequence_{name}": [np.mean([recall[name][one] for one in some]) + noise for some in groups.values()]
+            for name in ("sparsity", "recall")
+        },
+    }
+
+
+def noise_of(random: np.random.Generator) -> np.ndarray[Any, Any]:
+    noise = random.normal(0, 0.02, SEQUENCES_OF_A_RUN)
+    return noise - noise.mean()
 
 
 def grid(sizes: Sizes) -> list[tuple[str, str, str, int, float, float]]:
@@ -157,6 +186,7 @@ def grid(sizes: Sizes) -> list[tuple[str, str, str, int, float, float]]:
 def accuracy_points(sizes: Sizes, metric: str, full: float, random: np.random.Generator) -> dict[str, list[object]]:
     """The model's score falls away where recall does."""
     rows: list[dict[str, object]] = []
+    noise = noise_of(random)
     for method, inputs, setting, window, quality, share in [
         ("full", "none", "{}", 0, 1.0, 0.0),
         *(one for one in grid(sizes) if one[3] in sizes.windows[-2:] or one[0] == "window"),
@@ -164,12 +194,27 @@ def accuracy_points(sizes: Sizes, metric: str, full: float, random: np.random.Ge
         sparsity = float(np.clip(share - window / 250, 0, 0.995))
         lost = sparsity ** (12 * quality + 1) * (1 + random.normal(0, 0.03)) if method != "full" else 0.0
         value = full * (1 + 1.6 * lost**1.5) if metric == "perplexity" else full * (1 - 0.8 * lost**1.5)
+        own = {"sparsity": sparsity, "empty_rows": 0.0, "own_recall": 1 - lost, "own_precision": 0.2}
+        own |= {"own_full_recall": (1 - lost) ** 6, "own_gold_sparsity": SCORE_GOLD}
         rows.append({
             "method": method, "inputs": inputs, "setting": setting, "window": window, "globals": 1, "seed": 0,
-            "kinds": "encoder", "metric": metric, "score": value, "details": "{}", "sparsity": sparsity,
-            "own_recall": 1 - lost, "own_gold_sparsity": GOLD, "sequences": 64, "seconds": 3.0,
+            "kinds": "encoder", "metric": metric, "score": value, "details": "{}", **own,
+            **{f"pooled_{name}": each for name, each in own.items()},
+            "decoding_sparsity": min(1.0, sparsity + 0.02) if metric == "BLEU" else None,
+            "sequence_sparsity": sparsity + noise, "sequence_recall": 1 - lost + noise,
+            "sequence_gold_sparsity": SCORE_GOLD + noise, "sequence_parts": parts_of(metric, value, noise),
+            "sequences": SEQUENCES_OF_A_RUN, "seconds": 3.0,
         })  # fmt: skip
     return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def parts_of(metric: str, value: float, noise: np.ndarray[Any, Any]) -> list[list[float]]:
+    """What each sequence adds to a score."""
+    if metric == "perplexity":
+        return [[100 * (np.log(value) + one), 100] for one in noise]
+    # As many n-grams of each order are right: BLEU is then their share.
+    right = [round(1000 * (value / 100) * (1 + one)) for one in noise]
+    return [[1000, 1000, *[one] * 4, *[1000] * 4] for one in right]
 
 
 def timing_points(metric: str, full: float, random: np.random.Generator) -> dict[str, list[object]]:
@@ -243,24 +288,3 @@ def _vectors(heads: int, length: int, layer: int, generator: torch.Generator) ->
         found[0, head, :, 2] += 1.5 * near.cos()
         found[0, head, :, 3] += 1.5 * near.sin()
     return found
-
-
-def _write(folder: RunFolder, name: str, columns: dict[str, list[object]]) -> None:
-    (folder / f"points/{name}").mkdir(parents=True)
-    whole = (
-        "window",
-        "globals",
-        "layer",
-        "head",
-        "sequences",
-        "seed",
-        "block",
-        "blocks",
-        "clusters",
-        "batch",
-        "threads",
-    )
-    table = pa.table({
-        column: pa.array(values, pa.int32() if column in whole else None) for column, values in columns.items()
-    })  # fmt: skip
-    parquet.write_table(table, folder / f"points/{name}/part-0.parquet")

@@ -37,15 +37,19 @@ def test_every_figure_is_written_as_vectors_and_as_a_bitmap(run: Content, tmp_pa
 def test_the_trade_off_has_the_gold_line_and_the_star(run: Content) -> None:
     figure = pareto_figure(run)
     assert figure is not None
-    assert run.points is not None
     assert run.score is not None
     left, right = figure.axes
+    assert run.measured_recall is not None
+    assert run.measured_scores is not None
     assert (left.get_xlabel(), left.get_ylabel(), right.get_ylabel()) == ("Sparsity", "Recall", "Negative perplexity")
-    for axes, full in ((left, 1.0), (right, -run.score.value)):
+    for axes, full, gold in (
+        (left, 1.0, run.measured_recall.gold),
+        (right, -run.score.value, run.measured_scores.gold),
+    ):
         (star,) = [line for line in axes.lines if line.get_marker() == "*"]
-        assert np.allclose([star.get_xdata(), star.get_ydata()], [[run.points.gold], [full]])
+        assert np.allclose([star.get_xdata(), star.get_ydata()], [[gold], [full]])
         dashed = [line for line in axes.lines if line.get_linestyle() == "--" and len(set(line.get_xdata())) == 1]
-        assert [line.get_xdata()[0] for line in dashed] == [run.points.gold]
+        assert [line.get_xdata()[0] for line in dashed] == [gold]
 
 
 def test_there_is_a_chart_for_each_head_with_the_gold_line_of_that_head(run: Content) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparsefinder import GlobalTokens, Graph, InputError, Traces, Window
+from sparsefinder import GlobalTokens, Graph, InputError, Layout, Traces, TraceWriter, Window
 from sparsefinder.lab.recipe import load_recipe
-from sparsefinder.lab.report.examples import read_examples, sample_of
+from sparsefinder.lab.report.examples import SentenceTokens, read_examples, sample_of
 from sparsefinder.lab.report.map_finders import map_finders
 from sparsefinder.lab.report.maps import attention_maps
 
@@ -99,3 +99,16 @@ def test_tokens_that_do_not_fit_the_traces_are_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps({**row, "queries": row["queries"][:-1]}))
     with pytest.raises(InputError, match="16 and 17 tokens"):
         attention_maps(Traces.open(folder / "traces/valid"), read_examples(folder), {}, 1, 1_000_000)
+
+
+def test_what_has_no_gold_pair_has_no_recall(tmp_path: Path) -> None:
+    """A head that may see nothing finds neither all of it nor none."""
+    q = torch.randn(1, 2, 3, 4)
+    with TraceWriter(tmp_path / "valid") as writer:
+        writer.add("cross", 0, q, torch.randn(1, 2, 5, 4), Layout(key_lengths=torch.tensor([0])))
+    traces = Traces.open(tmp_path / "valid")
+    keys = sample_of(traces, ("cross", 0), 0).k.shape[2]
+    example = SentenceTokens(0, "cross", ["a"] * 3, ["b"] * keys, "")
+    maps = attention_maps(traces, [example], {"window": {("cross", 0): Window(3)}}, 1, 1_000_000)
+    found = maps["sentences"][0]["found"]["0"]["0"]
+    assert found["recall"] == found["sparsity"] == [None, None]

@@ -92,8 +92,36 @@ def test_hovering_a_point_shows_its_setting(running: Browser, run: Content) -> N
         assert run.series[1].label in tip
         assert setting.words() in tip
         assert f"sparsity {100 * run.recall.x[best[0]]:.1f}\u00a0%" in tip
+        exact = run.recall.measured.columns["full_recall"][best[0]]
+        assert f"exact rows {100 * exact:.1f}\u00a0% · empty rows 0.0\u00a0%" in tip
         page.mouse.move(2, 2)
         assert page.locator("#recall-chart .tip").is_hidden()
+
+
+def test_the_table_of_methods_has_both_rankings_and_says_what_they_answer(running: Browser, run: Content) -> None:
+    rows = {row["method"]: row for row in summary(run.folder)}
+    with opened(running, index(run)) as page:
+        text = page.locator("#overview").inner_text()
+        assert "which method finds the pairs that the teacher itself attends to" in text
+        assert "which method keeps the model’s perplexity" in text
+        cells = page.locator("#overview tbody tr", has_text="k-means").locator("td").all_inner_texts()
+        for name, cell in (("hypervolume", cells[0]), ("score_hypervolume", cells[5])):
+            value, low, high = (rows["kmeans"][f"{name}{end}"] for end in ("", "_low", "_high"))
+            assert cell.split() == [f"{value:.3f}", f"[{low:.3f},", f"{high:.3f}]"]
+
+
+def test_the_numbers_of_the_frontiers_say_what_rows_lose_and_pooled_means(running: Browser, run: Content) -> None:
+    with opened(running, index(run)) as page:
+        for chart, own in (("recall-chart", []), ("score-chart", ["Own recall"])):
+            box = page.locator("#pareto figure", has=page.locator(f"#{chart}"))
+            box.locator("summary").click()
+            # The table is made once it is asked for.
+            box.locator("table").wait_for()
+            headings = box.locator("th[scope=col]").all_inner_texts()
+            assert headings[4:] == [
+                *own, "Precision", "Exact rows", "Empty rows", "Pooled sparsity", "Pooled recall", "Pooled precision",
+            ]  # fmt: skip
+            assert "NaN" not in box.inner_text()
 
 
 def test_the_keyboard_reads_charts_and_maps(running: Browser, run: Content) -> None:

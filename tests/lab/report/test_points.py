@@ -14,9 +14,11 @@ from sparsefinder.core.pareto import quality_at
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.report.content import Content
-from sparsefinder.lab.report.points import MeasuredSetting, read_recall_points, read_rows
-from sparsefinder.lab.report.verdict import methods_table
+from sparsefinder.lab.report.points import read_recall_points, read_rows
+from sparsefinder.lab.report.rankings import methods_table
 from sparsefinder.lab.sweep import points as sweep
+from sparsefinder.lab.sweep.measured import measured_recall
+from sparsefinder.lab.sweep.measured_setting import MeasuredSetting
 from sparsefinder.lab.sweep.summary import summary
 
 from .made_up import Sizes, make_run
@@ -28,10 +30,10 @@ def setting(row: dict[str, Any]) -> MeasuredSetting:
 
 def test_points_are_read_and_averaged_over_heads(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", Sizes(examples=0))
-    points = read_recall_points(folder)
+    points = measured_recall(folder)
     assert points is not None
     rows = parquet.read_table(folder / "points/recall").to_pylist()
-    recalls = points.mean(points.recall)
+    recalls = points.value
     for place in range(0, len(points.settings), 17):
         mine = [row["recall"] for row in rows if setting(row) == points.settings[place]]
         assert np.isclose(recalls[place], np.mean(mine))
@@ -55,9 +57,8 @@ def ragged(tmp_path: Path) -> RunFolder:
 
 def test_page_and_summary_say_the_same(ragged: RunFolder) -> None:
     content = Content(ragged, load_recipe(ragged / "recipe.yaml"))
-    cloud, points = content.recall, content.points
+    cloud = content.recall
     assert cloud is not None
-    assert points is not None
     rows = {setting(row): row for row in sweep.averaged(sweep.read_points(ragged, "recall")).to_pylist()}
     assert list(rows) == list(cloud.settings)
     undefined = [row["recall"] is None for row in rows.values()]
@@ -76,7 +77,21 @@ def test_page_and_summary_say_the_same(ragged: RunFolder) -> None:
         assert reached == [row[f"sparsity_at_{recall}"] for recall in (80, 90, 95, 99)]
         assert row["cost_at_95"] == (None if line.at_recall[2] is None else line.at_recall[2].cost)
         mine = [place for place, one in enumerate(cloud.settings) if (one.method, one.inputs) == key]
-        assert row["recall_at_gold"] == quality_at(cloud.points[mine], points.gold)
+        assert row["recall_at_gold"] == quality_at(cloud.points[mine], cloud.measured.gold - 1e-9)
+
+
+def test_without_sequences_there_are_means_and_no_intervals(tmp_path: Path) -> None:
+    """As in the middle of a sweep."""
+    folder = make_run(tmp_path / "run", Sizes(layers=1, heads=2, settings=2, examples=0))
+    whole = measured_recall(folder)
+    (folder / "points/sequences/part-0.parquet").unlink()
+    bare = measured_recall(folder)
+    assert whole is not None
+    assert bare is not None
+    assert whole.draws is not None
+    assert bare.draws is None
+    assert np.array_equal(whole.value, bare.value)
+    assert all(row["hypervolume"] and row["hypervolume_low"] is None for row in summary(folder) if row["points"])
 
 
 def test_a_run_without_points_has_none(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from sparsefinder.finders import Place
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.sweep.points import averaged, read_points
 from sparsefinder.lab.sweep.recall import sweep_recall
-from sparsefinder.lab.sweep.watching import Watched, mean_ratios
+from sparsefinder.lab.sweep.watching import OWN, Watched, mean_ratios
 from sparsefinder.traces.store import Traces
 
 from .runs import recipe
@@ -60,13 +60,14 @@ def test_four_ways_to_the_same_ratios(run: RunFolder, layer: int, window: int) -
     wanted = metrics.by_head("precision")[0].tolist()
     assert [row["precision"] for row in swept] == pytest.approx(wanted, nan_ok=True)
     assert [math.isnan(each) for each in wanted] == [window == 0 or layer == 2] * HEADS
-    # Pooled over sequences, averaged over heads: with one head the same as micro.
-    watched = Watched(finder, Place("encoder", 0, sample.score_scale), False)
+    watched = Watched(finder, Place("encoder", 0, sample.score_scale))
     watched(sample.q, sample.k, sample.layout)
-    found, pooled = mean_ratios([watched]), metrics.compute("micro")
-    assert found["sparsity"] == pytest.approx(pooled.sparsity, nan_ok=True)
-    assert found["own_gold_sparsity"] == pytest.approx(pooled.gold_sparsity, nan_ok=True)
-    assert math.isnan(found["own_recall"]) == math.isnan(pooled.recall) == (layer == 2)
+    found = mean_ratios([watched])
+    for name, own in OWN.items():
+        for prefix, average in (("", "macro"), ("pooled_", "micro")):
+            wanted = getattr(metrics.compute(average), name)
+            assert found[prefix + own] == pytest.approx(wanted, nan_ok=True), (name, average)
+    assert math.isnan(found["own_recall"]) == (layer == 2)
 
 
 def test_heads_without_a_ratio_are_left_out_of_the_mean_over_heads(run: RunFolder) -> None:

@@ -1,6 +1,7 @@
 """The sweep of sparsity and recall: its points are those of the metrics, whatever was killed or shared out."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from sparsefinder import GlobalTokens, GraphMetrics, InputError, Window
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.sweep import recall as module
 from sparsefinder.lab.sweep.fit_stage import fit
-from sparsefinder.lab.sweep.grids import grid_of
+from sparsefinder.lab.sweep.grids import GRIDS, grid_of
 from sparsefinder.lab.sweep.jobs import JobError
-from sparsefinder.lab.sweep.points import read_points
+from sparsefinder.lab.sweep.points import averaged, read_points
 from sparsefinder.lab.sweep.recall import recall_units, sweep_recall
 from sparsefinder.lab.sweep.run_finders import RunFinders, finders_of
 from sparsefinder.traces.store import Traces
@@ -35,7 +36,10 @@ def swept(fitted: RunFolder) -> pa.Table:
 
 
 def _files(run: RunFolder) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in (run / "points/recall").glob("*.parquet")}
+    sequences = {file.name for file in (run / "points/sequences").glob("*.parquet")}
+    found = {file.name: file.read_bytes() for file in (run / "points/recall").glob("*.parquet")}
+    assert set(found) <= sequences
+    return found
 
 
 def test_points_are_those_of_the_metrics(fitted: RunFolder, swept: pa.Table) -> None:
@@ -46,19 +50,74 @@ def test_points_are_those_of_the_metrics(fitted: RunFolder, swept: pa.Table) -> 
         for row in rows
     }
     grid, traces = grid_of(recipe().sweep), Traces.open(fitted / "traces/valid")
-    assert len(rows) == len(found) == len(grid.settings) * 3 * 2 * 3 * len(traces.sites)
+    # All but the bound are united with three windows, and with no global token or one.
+    assert len(rows) == len(found) == ((len(grid.settings) - 1) * 3 * 2 + 1) * 3 * len(traces.sites)
+    by_sequence = read_points(fitted, "sequences").to_pylist()
+    assert len(by_sequence) == len(rows) / 3
+    lists = {
+        tuple(row[name] for name in ("method", "inputs", "setting", "window", "globals", "kind", "layer")): row
+        for row in by_sequence
+    }
     for setting in grid.settings:
         finders = finders_of(setting, fitted)
         for site in traces.sites:
-            for window, few in ((0, 0), (9, 1))[site[1] :]:
+            for window, few in ((0, 0), (9, 1))[site[1] : 1 if setting.method == "oracle" else 2]:
                 metrics = GraphMetrics()
-                union = finders[site] | Window(window) | GlobalTokens(few)
+                one = finders[site]
+                union = one | Window(window) | GlobalTokens(few)
+                if setting.method in ("bigbird", "block-topk", "block-centroids"):
+                    # Their blocks are counted besides the window's and the global ones.
+                    union = replace(one, window=window, globals=few)
                 for sample in traces.samples(*site, 2):
                     metrics.update(union(sample.q, sample.k, sample.layout), sample.gold)
                 for ratio in ("sparsity", "recall", "precision", "full_recall", "empty_rows", "gold_sparsity"):
                     for head, value in enumerate(metrics.by_head(ratio)[0].tolist()):
                         key = setting.method, setting.inputs, setting.as_json, window, few, *site, head
                         assert found[key][ratio] == pytest.approx(value, abs=1e-6, nan_ok=True), (key, ratio)
+                counts = metrics._layer(0)
+                for name in ("visible", "predicted", "gold", "hits", "queries", "complete", "empty"):
+                    pooled = getattr(counts, name).sum(0).tolist()
+                    key = setting.method, setting.inputs, setting.as_json, window, few, *site
+                    assert [found[*key, head][name] for head in range(3)] == pooled, (key, name)
+                for ratio in ("sparsity", "recall"):
+                    wanted = counts.ratios()[ratio].mean(1).tolist()
+                    assert lists[key][f"sequence_{ratio}"] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_nothing_is_sparser_than_the_bound_at_its_recall(swept: pa.Table) -> None:
+    """The gold graph, united with nothing: on the whole, and in every head."""
+    points = averaged(swept).to_pylist()
+    (bound,) = [row for row in points if row["method"] == "oracle"]
+    assert (bound["window"], bound["globals"], bound["recall"], bound["precision"]) == (0, 0, 1, 1)
+    assert bound["sparsity"] == bound["gold_sparsity"]
+    assert max(row["sparsity"] for row in points if row["recall"] >= bound["recall"]) == bound["sparsity"]
+    by_head: dict[Any, list[dict[str, Any]]] = {}
+    for row in swept.to_pylist():
+        by_head.setdefault((row["kind"], row["head"]), []).append(row)
+    for rows in by_head.values():
+        (bound,) = [row for row in rows if row["method"] == "oracle"]
+        assert max(row["sparsity"] for row in rows if row["recall"] >= 1) == bound["sparsity"]
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_every_grid_has_the_bound_once(fitted: RunFolder, grid: str) -> None:
+    every = recall_units(fitted, recipe([], sweep={"grid": grid}))
+    units = [unit for unit in every if unit.settings[0].method == "oracle"]
+    assert [(unit.windows, unit.globals) for unit in units] == [((0,), (0,))] * 2
+
+
+def test_pooled_means_are_of_all_counts_together(swept: pa.Table) -> None:
+    rows, which = swept.to_pylist(), ("method", "inputs", "setting", "window", "globals")
+    counted = ("visible", "predicted", "gold", "hits", "queries", "complete", "empty")
+    for point in averaged(swept).to_pylist()[::7]:
+        mine = [row for row in rows if all(row[name] == point[name] for name in which)]
+        sums = {name: sum(row[name] for row in mine) for name in counted}
+        wanted = {
+            "recall": sums["hits"] / sums["gold"], "sparsity": 1 - sums["predicted"] / sums["visible"],
+            "full_recall": sums["complete"] / sums["queries"], "empty_rows": sums["empty"] / sums["queries"],
+            "gold_sparsity": 1 - sums["gold"] / sums["visible"],
+        }  # fmt: skip
+        assert {name: point[f"pooled_{name}"] for name in wanted} == pytest.approx(wanted)
 
 
 def test_a_second_sweep_computes_nothing(fitted: RunFolder, swept: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +172,8 @@ def test_an_interrupted_sweep_goes_on(fitted: RunFolder, swept: pa.Table, monkey
     write = module.write_points
 
     def interrupted(path: Path, *more: Any) -> None:
-        if len(written) == 5:
+        # Two files per unit: here between those of the sixth.
+        if len(written) == 11:
             raise KeyboardInterrupt
         written.append(path)
         write(path, *more)

@@ -5,9 +5,10 @@ import json
 
 import datasets
 import pytest
+from pydantic import ValidationError
 
 from sparsefinder.errors import InputError
-from sparsefinder.lab.recipe import BuiltinSource, HubSource
+from sparsefinder.lab.recipe import BuiltinSource, HubPairs, HubSource, PairFiles
 from sparsefinder.lab.tasks.corpora import builtin_texts, python_documents
 from sparsefinder.lab.tasks.data import read_pairs, read_texts
 
@@ -23,8 +24,8 @@ def hub(tmp_path, monkeypatch):
 
     def make(**splits):
         folder = tmp_path / "data"
-        folder.mkdir()
         for name, rows in splits.items():
+            (folder / f"{name}.jsonl").parent.mkdir(parents=True, exist_ok=True)
             (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         return str(folder)
 
@@ -62,16 +63,68 @@ def test_pairs_of_the_hub(hub):
     both = [{"translation": {"en": "good", "de": "gut"}}, {"translation": {"en": "bad", "de": "schlecht"}}]
     folder = hub(train=both)
     wanted = [("good", "gut"), ("bad", "schlecht")]
-    assert read_pairs(HubSource(hub=folder, column="translation", source="en", target="de")) == wanted
+    assert read_pairs(HubPairs(hub=folder, column="translation", source="en", target="de")) == wanted
     with pytest.raises(InputError, match="data.target: got 'fr' .* want one of 'en', 'de'"):
-        read_pairs(HubSource(hub=folder, column="translation", source="en", target="fr"))
-    with pytest.raises(InputError, match="data.source: got none .* want one of 'translation'"):
-        read_pairs(HubSource(hub=folder))
+        read_pairs(HubPairs(hub=folder, column="translation", source="en", target="fr"))
+    with pytest.raises(InputError, match="data.source: got 'en' .* want one of 'translation'"):
+        read_pairs(HubPairs(hub=folder, source="en", target="de"))
 
 
 def test_pairs_of_the_hub_in_two_columns(hub):
     folder = hub(train=[{"english": "good", "german": "gut"}], test=[{"english": "bad", "german": "schlecht"}])
-    assert read_pairs(HubSource(hub=folder, source="english", target="german", split="test")) == [("bad", "schlecht")]
+    assert read_pairs(HubPairs(hub=folder, source="english", target="german", split="test")) == [("bad", "schlecht")]
+
+
+def test_slices_of_the_hub_in_a_folder_and_how_many_there_should_be(hub):
+    # As the files of IWSLT17 are: a folder for each pair of languages, and six years in one split.
+    rows = [
+        {"translation": {"en": f"year {year}, line {line}", "de": "x"}} for year in range(2010, 2016) for line in "ab"
+    ]
+    folder = hub(**{"iwslt2017-en-de/train": rows[:1], "iwslt2017-en-de/test": rows, "iwslt2017-en-fr/test": rows[:3]})
+    common = {"hub": folder, "folder": "iwslt2017-en-de", "column": "translation", "source": "en", "target": "de"}
+
+    def years(**changes):
+        return [left[5:9] for left, _ in read_pairs(HubPairs(**common, **changes))]
+
+    assert years(split="test[2:-2]", pairs=8) == [str(year) for year in range(2011, 2015) for _ in "ab"]
+    assert years(split="test[-2:]", pairs=2) == ["2015", "2015"]
+    assert years(split="train+test[-1:]") == ["2010", "2015"]
+    with pytest.raises(InputError, match=r"data.pairs: got 2 sentence pairs in hub=.* want 1,080, as `pairs` says"):
+        years(split="test[-2:]", pairs=1080)
+
+
+def test_several_files_and_how_many_pairs_they_should_have(tmp_path):
+    for year in (2011, 2012):
+        (tmp_path / f"{year}.en").write_text(f"one {year}\ntwo {year}\n")
+        (tmp_path / f"{year}.de").write_text(f"eins {year}\nzwei {year}\n")
+    files = {side: [str(tmp_path / f"{year}.{side}") for year in (2011, 2012)] for side in ("en", "de")}
+    found = read_pairs(PairFiles(source=files["en"], target=files["de"], pairs=4))
+    assert [left for left, _ in found] == ["one 2011", "two 2011", "one 2012", "two 2012"]
+    assert found[-1] == ("two 2012", "zwei 2012")
+    assert read_pairs(PairFiles(source=files["en"][0], target=files["de"][0])) == found[:2]
+    with pytest.raises(InputError, match="data.pairs: got 4 sentence pairs"):
+        read_pairs(PairFiles(source=files["en"], target=files["de"], pairs=5))
+    with pytest.raises(ValidationError, match="2 files in `source` and 1 in `target`"):
+        PairFiles(source=files["en"], target=files["de"][0])
+
+
+def test_any_error_of_the_library_is_a_sentence_that_names_plain_files(tmp_path, monkeypatch):
+    # A data set that is made by a script, as IWSLT17's is: refused with a RuntimeError.
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "made.py").write_text("")
+    source = HubPairs(hub=str(tmp_path / "made"), source="en", target="de")
+    with pytest.raises(InputError, match=r"scripts are no longer supported.*refs/convert/parquet.*source: a.en"):
+        read_pairs(source)
+    given = {}
+
+    def load(*arguments, **more):
+        given.update(more)
+        raise KeyError("something else")
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    with pytest.raises(InputError, match="something else.*the path of a text file"):
+        read_texts(HubSource(hub="a/b", revision="refs/convert/parquet"))
+    assert given["revision"] == "refs/convert/parquet"
 
 
 def test_a_hub_that_cannot_be_reached():

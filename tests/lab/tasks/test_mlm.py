@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -11,6 +12,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 from sparsefinder import Full, Window, predicting, record
 from sparsefinder.errors import InputError
 from sparsefinder.lab.tasks.blocks import IGNORED, cut, hide, nearest
+from sparsefinder.lab.tasks.scores import scores_of
 from sparsefinder.lab.tasks.tokenizer import byte_level
 
 from .tiny import BERT, make
@@ -27,21 +29,23 @@ def tokenizer():
 def trained(tmp_path_factory):
     """A task with its teacher, trained long enough that not all answers are alike."""
     folder = tmp_path_factory.mktemp("masked-lm")
-    task = make("masked-lm", folder, training={"steps": 30, "accumulate": 1, "every": 30, "learning_rate": 0.01})
+    task = make("masked-lm", folder, training={"steps": 60, "accumulate": 1, "every": 60, "learning_rate": 0.01})
     task.train(folder / "training", folder / "teacher")
     return task, folder / "teacher"
 
 
 def test_blocks_hold_the_text_one_after_the_other(tokenizer):
     blocks = cut(TEXTS, tokenizer, 20)
-    stream = [number for ids in tokenizer(TEXTS, add_special_tokens=False)["input_ids"] for number in ids]
+    # The line feed after each is kept, so that the end of one is not glued to the next.
+    lines = [f"{text}\n" for text in TEXTS]
+    stream = [number for ids in tokenizer(lines, add_special_tokens=False)["input_ids"] for number in ids]
     inner = [number for block in blocks for number in block["input_ids"].tolist()[1:-1]]
     assert inner == stream[: len(inner)]
     assert 0 <= len(stream) - len(inner) < 18
     assert all(len(block["input_ids"]) == 20 for block in blocks)
     assert {int(block["input_ids"][0]) for block in blocks} == {tokenizer.bos_token_id}
     assert {int(block["input_ids"][-1]) for block in blocks} == {tokenizer.eos_token_id}
-    assert tokenizer.decode(inner).strip() == tokenizer.decode(stream[: len(inner)]).strip()
+    assert "weiter.\n The number 1 comes" in tokenizer.decode(inner)
 
 
 def test_a_text_shorter_than_a_block_is_a_block(tokenizer):
@@ -114,6 +118,18 @@ def test_perplexity_is_that_of_a_loop_whatever_the_batches(trained):
     assert task.evaluate(task.load(teacher), teacher, count=2).sequences == 2
 
 
+def test_what_blocks_add_to_perplexity_makes_it(trained):
+    task, teacher = trained
+    score = task.evaluate(task.load(teacher), teacher, batch=3)
+    assert float(scores_of("perplexity", np.array(score.parts).sum(0))) == pytest.approx(score.value)
+    hidden = [int((block["labels"] != IGNORED).sum()) for block in task._hidden_blocks(teacher)]
+    assert [count for _, count in score.parts] == hidden
+    alone = task.evaluate(task.load(teacher), teacher, count=1)
+    assert score.parts[0] == pytest.approx(alone.parts[0])
+    # The evaluation itself is one pass over the same sequences for every setting.
+    assert task.forced(teacher) is None
+
+
 def test_the_full_graph_gives_exactly_the_teachers_own_score(trained):
     task, teacher = trained
     model = task.load(teacher)
@@ -122,6 +138,15 @@ def test_the_full_graph_gives_exactly_the_teachers_own_score(trained):
         assert task.evaluate(model, teacher) == plain == task.evaluate(model, teacher, whole_prefix=True)
     with predicting(model, Window(1)):
         assert task.evaluate(model, teacher) != plain
+
+
+def test_the_validation_text_as_inputs_has_nothing_hidden(trained):
+    task, teacher = trained
+    inputs, hidden = task.validation(teacher), task._hidden_blocks(teacher)
+    assert len(inputs) == len(hidden)
+    for one, block in zip(inputs, hidden, strict=True):
+        seen, answers = block["input_ids"], block["labels"]
+        assert one["input_ids"] == torch.where(answers == IGNORED, seen, answers).tolist()
 
 
 def test_the_teachers_folder_says_what_it_is(trained):
@@ -155,7 +180,7 @@ def test_sequences_to_record(trained):
         "input_ids": [one if answer == -100 else answer for one, answer in zip(*sequences[0].values(), strict=True)]
     }
     written = task.tokens(teacher, plain, "encoder")
-    assert "".join(written.keys[1:-1]).replace("Ġ", " ").strip() == written.text == tokens.text
+    assert "".join(written.keys[1:-1]).replace("Ġ", " ").replace("Ċ", "\n").strip() == written.text == tokens.text
     assert tokens.keys != written.keys
     with pytest.raises(InputError, match="no decoder"):
         task.tokens(teacher, sequences[0], "cross")

@@ -1,5 +1,6 @@
 """A training that was killed ends as if it had not been; the order of the data; what is written on the way."""
 
+import itertools
 import json
 import shutil
 import signal
@@ -12,7 +13,8 @@ import torch
 from safetensors.torch import load_file
 
 from sparsefinder.files import DiskError
-from sparsefinder.lab.tasks.training import COMPLETE, Order, OrderedTrainer, generator_for, last_checkpoint
+from sparsefinder.lab.tasks.order import Order
+from sparsefinder.lab.tasks.training import COMPLETE, OrderedTrainer, generator_for, last_checkpoint
 
 from .tiny import make
 
@@ -73,7 +75,7 @@ def test_patience_stops_early_and_keeps_the_best(tmp_path, monkeypatch):
 
 def test_another_seed_is_another_training(tmp_path):
     task = make("masked-lm", tmp_path / "one", training={"steps": 1})
-    other = type(task)(task.recipe, seed=4)
+    other = type(task)(task.recipe, 4, task.device)
     task.train(tmp_path / "one" / "training", tmp_path / "one" / "teacher")
     other.train(tmp_path / "two" / "training", tmp_path / "two" / "teacher")
     one, two = weights(tmp_path / "one" / "teacher"), weights(tmp_path / "two" / "teacher")
@@ -100,6 +102,37 @@ def test_logs_for_tensorboard_and_half_precision(tmp_path):
     assert list((tmp_path / "training" / "logs").glob("events*"))
 
 
+def test_batches_by_tokens_train_and_a_killed_training_goes_on_to_the_same_weights(tmp_path):
+    changes = {"training": {"tokens": 128, "accumulate": 2}, "word_dropout": 0.3}
+    undisturbed = train("translation", tmp_path / "one", **changes)
+    folder = tmp_path / "two"
+    train("translation", folder, **changes)
+    # As if killed in the second epoch: what came after step 4 is gone.
+    for path in (folder / "training" / "checkpoint-8", folder / "training" / "checkpoint-12", folder / "teacher"):
+        shutil.rmtree(path)
+    assert_equal(train("translation", folder, **changes), undisturbed)
+    examples = make("translation", folder, **changes)._train_examples(folder / "teacher")
+    state = json.loads((last_checkpoint(folder / "training") / "trainer_state.json").read_text())
+    batches = Order([max(len(one["input_ids"]), len(one["labels"])) for one in examples], 4, 3, 128)
+    assert state["epoch"] == pytest.approx(12 / -(-len(batches) // 2), rel=0.1)
+    assert state["epoch"] > 1
+
+
+def test_what_the_recipe_says_of_adam_reaches_it(tmp_path, monkeypatch):
+    seen = {}
+    create = OrderedTrainer.create_optimizer
+
+    def watching(self, *arguments, **more):
+        optimizer = create(self, *arguments, **more)
+        seen.update(optimizer.param_groups[0], clip=self.args.max_grad_norm)
+        return optimizer
+
+    monkeypatch.setattr(OrderedTrainer, "create_optimizer", watching)
+    given = {"betas": [0.9, 0.98], "epsilon": 1e-6, "clip": 0.1, "weight_decay": 1e-4, "steps": 1}
+    train("masked-lm", tmp_path, training=given)
+    assert (seen["betas"], seen["eps"], seen["weight_decay"], seen["clip"]) == ((0.9, 0.98), 1e-6, 1e-4, 0.1)
+
+
 def test_epochs_instead_of_steps(tmp_path):
     train("masked-lm", tmp_path, training={"epochs": 2, "accumulate": 1})
     state = json.loads((last_checkpoint(tmp_path / "training") / "trainer_state.json").read_text())
@@ -121,19 +154,47 @@ def test_only_whole_checkpoints_count(tmp_path):
     assert last_checkpoint(tmp_path) is None
 
 
+def flat(batches):
+    return [place for batch in batches for place in batch]
+
+
+@pytest.mark.parametrize("tokens", [None, 200])
 @pytest.mark.parametrize("count", [1, 7, 64, 1003])
-def test_every_epoch_has_everything_once_in_a_new_order(count):
-    lengths = [(place * 37) % 90 for place in range(count)]
-    order = Order(lengths, batch=8, seed=5)
+def test_every_epoch_has_everything_once_in_a_new_order(count, tokens):
+    lengths = [1 + (place * 37) % 90 for place in range(count)]
+    order = Order(lengths, 8, 5, tokens)
     first = list(order)
-    assert sorted(first) == list(range(count)) == sorted(Order(lengths, 8, 6))
+    assert sorted(flat(first)) == list(range(count)) == sorted(flat(Order(lengths, 8, 6, tokens)))
     assert first == list(order)
+    assert len(first) == len(order)
     order.epoch = 1
+    # A resumed training counts epochs by their batches: there are as many in each.
+    assert len(list(order)) == len(first)
     if count > 8:
         assert first != list(order)
         # Within a batch, lengths are far closer than they are in all.
-        batches = [[lengths[place] for place in first[start : start + 8]] for start in range(0, count - 7, 8)]
-        assert sum(max(batch) - min(batch) for batch in batches) / len(batches) < 30
+        several = [[lengths[place] for place in batch] for batch in first if len(batch) > 1]
+        assert sum(max(batch) - min(batch) for batch in several) / len(several) < 30
+
+
+def test_batches_of_tokens_hold_as_many_examples_as_fit_with_their_padding():
+    lengths = [1 + (place * 37) % 90 for place in range(500)] + [300]
+    sizes = [[lengths[place] for place in batch] for batch in Order(lengths, 8, 0, 200)]
+    # What is longer than a batch may be is one by itself.
+    assert [300] in sizes
+    assert all(len(batch) * max(batch) <= 200 for batch in sizes if batch != [300])
+    in_order = sorted(sizes, key=lambda batch: (max(batch), min(batch)))
+    for batch, following in itertools.pairwise(in_order):
+        assert (len(batch) + 1) * min(following) > 200
+
+
+def test_processes_get_as_many_batches_each_and_none_twice():
+    lengths = [1 + (place * 37) % 90 for place in range(103)]
+    for tokens in (None, 200):
+        shares = [list(Order(lengths, 8, 0, tokens, (process, 3))) for process in range(3)]
+        assert len({len(share) for share in shares}) == 1
+        seen = flat(flat(shares))
+        assert len(set(seen)) == len(seen) > 80
 
 
 def test_what_is_drawn_for_a_batch_depends_on_seed_and_content_alone():

@@ -4,6 +4,7 @@ import json
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from sacrebleu import corpus_bleu
@@ -11,10 +12,12 @@ from sacrebleu import corpus_bleu
 from sparsefinder import Full, Window, predicting, record
 from sparsefinder.errors import InputError
 from sparsefinder.finders import TopK
+from sparsefinder.hf.models import alpha_of
 from sparsefinder.lab.recipe import BuiltinSource
 from sparsefinder.lab.tasks import grammar
 from sparsefinder.lab.tasks.blocks import IGNORED
 from sparsefinder.lab.tasks.data import read_pairs
+from sparsefinder.lab.tasks.scores import scores_of
 from sparsefinder.lab.tasks.sentences import NOISY, Collator, encode
 from sparsefinder.lab.tasks.tokenizer import joint
 
@@ -70,28 +73,20 @@ def test_batches_are_padded_and_the_decoder_is_one_step_behind(tokenizer):
         assert (batch["labels"][place, target:] == IGNORED).all()
 
 
-def test_word_dropout_hides_whole_words_from_encoder_and_decoder(tokenizer):
+def test_word_dropout_hides_tokens_of_the_source_alone(tokenizer):
     examples = [{**one, NOISY: True} for one in encode(PAIRS, tokenizer, None)]
     collate = Collator(tokenizer, 1, 0.3, 0)
     clean, batch, again = Collator(tokenizer, 1, 0.0, 0)(examples), collate(examples), collate(examples)
-    unknown = tokenizer.unk_token_id
-    for name in ("input_ids", "decoder_input_ids"):
+    changed = batch["input_ids"] != clean["input_ids"]
+    assert (batch["input_ids"][changed] == tokenizer.unk_token_id).all()
+    assert not changed[clean["attention_mask"] == 0].any()
+    assert changed.sum() / clean["attention_mask"].sum() == pytest.approx(0.3, abs=0.03)
+    # Each by itself: of two neighbours, as often both as independent draws give.
+    both = (changed[:, 1:] & changed[:, :-1]).sum() / clean["attention_mask"][:, 1:].sum()
+    assert both == pytest.approx(0.09, abs=0.03)
+    for name in clean:
         assert torch.equal(batch[name], again[name])
-        changed = batch[name] != clean[name]
-        assert (batch[name][changed] == unknown).all()
-        assert not torch.isin(clean[name][changed], torch.tensor(tokenizer.all_special_ids)).any()
-        dropped = words = 0
-        for row, hidden in zip(clean[name].tolist(), changed.tolist(), strict=True):
-            whole: list[bool] = []
-            for token, is_hidden in zip(tokenizer.convert_ids_to_tokens(row), hidden, strict=True):
-                if token in tokenizer.all_special_tokens:
-                    continue
-                if token.startswith("▁"):
-                    whole.append(is_hidden)
-                assert whole[-1] == is_hidden
-            dropped, words = dropped + sum(whole), words + len(whole)
-        assert dropped / words == pytest.approx(0.3, abs=0.03)
-    assert torch.equal(batch["labels"], clean["labels"])
+        assert name == "input_ids" or torch.equal(batch[name], clean[name])
 
 
 def test_a_teacher_learns_and_its_folder_says_how_well(trained):
@@ -116,6 +111,30 @@ def test_bleu_is_that_of_the_decoded_sentences(trained):
     score = task.evaluate(model, teacher)
     assert score.value == pytest.approx(corpus_bleu(said, [[target for _, target in pairs]]).score)
     assert score.details["exact sentences"] == sum(a == b for a, (_, b) in zip(said, pairs, strict=True)) / len(pairs)
+
+
+def test_what_sentences_add_to_bleu_is_in_their_order_and_makes_it(trained):
+    task, teacher = trained
+    model = task.load(teacher)
+    score = task.evaluate(model, teacher)
+    assert float(scores_of("BLEU", np.array(score.parts).sum(0))) == pytest.approx(score.value)
+    few = task.evaluate(model, teacher, count=5)
+    assert few.parts == score.parts[:5]
+    # The references' lengths, in the order of the data.
+    wanted = [corpus_bleu([target], [[target]]).ref_len for _, target in read_pairs(task.recipe.data.test)]
+    assert [part[1] for part in score.parts] == wanted
+
+
+def test_a_forced_pass_sees_the_evaluation_pairs_in_their_order(trained):
+    task, teacher = trained
+    pairs, tokenizer = read_pairs(task.recipe.data.test), task._tokenizer_of(teacher)
+    rows = [row for batch in task.forced(teacher, 8) for row in zip(*batch.values(), strict=True)]
+    assert len(rows) == 8
+    for (source, target), (ids, real, inputs, decoded) in zip(pairs, rows, strict=False):
+        assert tokenizer.decode(ids[real.bool()], skip_special_tokens=True) == source
+        # One step behind: without its end.
+        assert tokenizer.decode(inputs[decoded.bool()], skip_special_tokens=True) == target
+    assert sum(len(batch["input_ids"]) for batch in task.forced(teacher)) == len(pairs)
 
 
 def test_the_full_graph_gives_exactly_the_teachers_own_score(trained):
@@ -173,6 +192,43 @@ def test_a_checkpoint_of_a_teacher_is_trained_on(trained, tmp_path):
     task.train(tmp_path / "training", tmp_path / "teacher")
     assert task.load(tmp_path / "teacher").config.dropout == 0.3
     assert len(task._tokenizer_of(tmp_path / "teacher")) == 200
+
+
+def test_a_softmax_checkpoint_is_continued_with_entmax_where_training_follows(tmp_path):
+    (tmp_path / "before").mkdir()
+    before = make("translation", tmp_path / "before", alpha=1.0, training={"steps": 2, "every": 2})
+    before.train(tmp_path / "before/training", tmp_path / "before/teacher")
+    assert before.load(tmp_path / "before/teacher").config.entmax["alpha"] == 1.0
+    common = {"model": None, "checkpoint": str(tmp_path / "before/teacher"), "alpha": 1.5}
+    task = make("translation", tmp_path, **common, training={"steps": 2, "every": 1})
+    task.train(tmp_path / "training", tmp_path / "teacher")
+    model = task.load(tmp_path / "teacher")
+    assert (model.config.entmax["alpha"], alpha_of(model)) == (1.5, 1.5)
+    # From its weights: two small steps leave them near.
+    start = before.load(tmp_path / "before/teacher").get_input_embeddings().weight
+    assert torch.dist(model.get_input_embeddings().weight, start) < 0.2 * start.norm()
+    # Where nothing is trained, another mapping would give plausible nonsense.
+    with pytest.raises(InputError, match="was trained with alpha 1.0"):
+        make("translation", tmp_path, **common, training={"steps": 0}).train(tmp_path / "a", tmp_path / "b")
+
+
+def test_a_wrong_number_of_test_pairs_is_said_before_training(tmp_path):
+    for side in ("en", "de"):
+        (tmp_path / f"test.{side}").write_text("one\ntwo\n")
+    data = {part: {"builtin": "numbers-de", "part": part, "count": 8} for part in ("train", "valid")}
+    test = {"source": str(tmp_path / "test.en"), "target": str(tmp_path / "test.de"), "pairs": 1080}
+    task = make("translation", tmp_path, data={**data, "test": test}, length=128)
+    with pytest.raises(InputError, match="data.pairs: got 2 sentence pairs.* want 1,080"):
+        task.train(tmp_path / "training", tmp_path / "teacher")
+    assert not list((tmp_path / "training").glob("checkpoint-*"))
+
+
+def test_the_validation_data_as_inputs(trained):
+    task, teacher = trained
+    inputs = task.validation(teacher)
+    tokenizer = task._tokenizer_of(teacher)
+    said = [tokenizer.decode(one["labels"], skip_special_tokens=True) for one in inputs]
+    assert said == [target for _, target in read_pairs(task.recipe.data.valid)]
 
 
 def test_sentences_that_are_all_too_long(tmp_path):

@@ -41,7 +41,7 @@ def masked_lm(folder: Path, training: dict[str, Any] | None = None, **changes: A
     """25 blocks, of which an epoch has three steps and a bit."""
     given = {
         "kind": "masked-lm",
-        "data": {"train": write_text(folder, "train.txt", 0, 30), "valid": write_text(folder, "valid.txt", 500, 12)},
+        "data": {"train": write_text(folder, "train.txt", 0, 30), "valid": write_text(folder, "valid.txt", 500, 20)},
         "model": None if "checkpoint" in changes else BERT,
         "vocabulary": 400, "length": 32, "far": 8, "training": {**TRAINING, **(training or {})}, **changes,
     }  # fmt: skip

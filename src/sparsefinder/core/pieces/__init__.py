@@ -10,9 +10,9 @@ from .base import Index, Piece, Truth, words
 from .buckets import Buckets
 from .lists import Blocks, Pairs
 from .patterns import Band, Columns, Rows
-from .rules import EveryPair, Near, Rule
+from .rules import EveryPair, Near, Rule, Sketched
 
 __all__ = [
-    "Band", "Blocks", "Buckets", "Columns", "EveryPair", "Index", "Near", "Pairs", "Piece", "Rows", "Rule", "Truth",
-    "words",
+    "Band", "Blocks", "Buckets", "Columns", "EveryPair", "Index", "Near", "Pairs", "Piece", "Rows", "Rule", "Sketched",
+    "Truth", "words",
 ]  # fmt: skip

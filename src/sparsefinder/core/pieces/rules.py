@@ -1,7 +1,8 @@
 """Rules: a pair is in if a few numbers of its query and its key say so. Evaluated where they are used, never listed.
 
-*Rule*: the product of two codes, vectors of a few whole numbers, reaches a limit of the row. *Near*: two points are at
-most so far apart. Whole numbers, and sums in a fixed order, so that whoever evaluates a rule gets the same pairs.
+*Rule*: the product of two codes, vectors of a few whole numbers, reaches a limit of the row. *Sketched*: the same, of
+codes that are made where they are used too. *Near*: two points are at most so far apart. Whole numbers, and sums in a
+fixed order, so that whoever evaluates a rule gets the same pairs.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..codes import key_codes, query_codes
 from ..layout import Grid
+from ..mapping import mapped
 from .base import Index, Truth, ramp
 from .buckets import Buckets
 
-__all__ = ["EveryPair", "Near", "Rule", "apart"]
+__all__ = ["EveryPair", "Near", "Rule", "Sketched", "apart"]
 
 # How many pairs are compared at a time.
 TOGETHER = 1 << 22
+# More than any difference of two products.
+FAR = 1 << 17
 
 
 class EveryPair(ABC):
@@ -67,10 +72,7 @@ class Rule(EveryPair):
     among: Buckets | None = None
 
     def __str__(self) -> str:
-        ranks = self.ranks.unique().tolist()
-        numbers = str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]} to {ranks[-1]}" if ranks else "no"
-        within = "" if self.among is None else f" within {self.among}"
-        return f"rule of {numbers} codes{within}"
+        return f"rule of {self.queries.shape[-1]} codes" + ("" if self.among is None else f" within {self.among}")
 
     def products(self, queries: slice) -> Float[Tensor, "batch heads count m"]:
         """The products of some queries with all keys: whole numbers, which floats of 32 bits hold exactly."""
@@ -110,6 +112,45 @@ class Rule(EveryPair):
     def mask(self, grid: Grid, queries: slice) -> Truth:
         chosen = self.products(queries) >= self.reach[:, :, queries, None]
         return chosen if self.among is None else chosen & self.among.mask(grid, queries)
+
+
+@dataclass(frozen=True, eq=False)
+class Sketched(EveryPair):
+    """Pairs whose product, after both were mapped and rounded, is at most `slack` below the best of the row.
+
+    q, k: queries and keys; heads may share keys in groups.
+    query_maps, key_maps: where products are scores.
+    slack, ranks: per head, a difference of scores, and how many dimensions count, none for every pair.
+    """
+
+    q: Float[Tensor, "batch heads n d"]
+    k: Float[Tensor, "batch kv_heads m d"]
+    query_maps: Float[Tensor, "heads d r"]
+    key_maps: Float[Tensor, "heads d r"]
+    slack: Float[Tensor, " heads"]
+    ranks: Int[Tensor, " heads"]
+    grid: Grid
+    among: Buckets | None = None
+
+    def __str__(self) -> str:
+        ranks = self.ranks.unique().tolist()
+        numbers = str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]} to {ranks[-1]}" if ranks else "no"
+        return f"scores of rank {numbers}" + ("" if self.among is None else f" within {self.among}")
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The rule of the codes."""
+        inside = torch.arange(self.query_maps.shape[-1], device=self.q.device) < self.ranks[:, None, None]
+        queries, units = query_codes(torch.where(inside, mapped(self.q, self.query_maps), 0.0))
+        keys = key_codes(torch.where(inside, mapped(self.k, self.key_maps), 0.0))
+        limits = (units.double() * self.slack[:, None]).floor().clamp(max=FAR).int()
+        return Rule(queries, keys, limits, self.grid, self.ranks + self.ranks % 2, among=self.among)
+
+    def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
+        return self.rule.contains(grid, b, h, i, j)
+
+    def mask(self, grid: Grid, queries: slice) -> Truth:
+        return self.rule.mask(grid, queries)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,8 @@ from tqdm.auto import tqdm
 
 from ... import compiled
 from ...errors import InputError
-from ...finders import Finder, GlobalTokens, Window
+from ...finders import Finder
+from ...finders.fixed import united
 from ...traces.store import Site
 from ..folder import key_of
 from .asked import LENGTHS, Asked
@@ -173,8 +174,7 @@ def _with_extra(finders: Mapping[Site, Finder], asked: Asked, unit: Unit) -> Map
     """The block variants have a small window and the first token, as in the paper."""
     if not unit.block or asked.grid is None:
         return finders
-    extra = Window(asked.grid.window) | GlobalTokens(1)
-    return {site: one | extra for site, one in finders.items()}
+    return {site: united(one, asked.grid.window, 1) for site, one in finders.items()}
 
 
 def _wanted(entry: Entry, asked: Asked) -> float | None:

@@ -7,24 +7,22 @@
 
 from .parts import (
     Accuracy,
-    BuiltinSource,
     Fit,
-    HubSource,
     MaskedLM,
     Method,
-    PairSource,
     Recipe,
     Report,
     Sweep,
-    TextSource,
     Timing,
     Trace,
     Training,
     Translation,
 )
 from .reading import dump_recipe, load_recipe
+from .sources import BuiltinSource, HubPairs, HubSource, PairFiles, PairSource, TextSource
 
 __all__ = [
-    "Accuracy", "BuiltinSource", "Fit", "HubSource", "MaskedLM", "Method", "PairSource", "Recipe", "Report", "Sweep",
-    "TextSource", "Timing", "Trace", "Training", "Translation", "dump_recipe", "load_recipe",
+    "Accuracy", "BuiltinSource", "Fit", "HubPairs", "HubSource", "MaskedLM", "Method", "PairFiles", "PairSource",
+    "Recipe", "Report", "Sweep", "TextSource", "Timing", "Trace", "Training", "Translation", "dump_recipe",
+    "load_recipe",
 ]  # fmt: skip

@@ -4,47 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from .sources import PairSource, Part, TextSource
 
 __all__ = [
-    "Accuracy", "BuiltinSource", "Fit", "HubSource", "MaskedLM", "Method", "PairData", "PairSource", "Part", "Recipe",
-    "Report", "Sweep", "TextData", "TextSource", "Timing", "Trace", "Training", "Translation",
+    "Accuracy", "Fit", "MaskedLM", "Method", "PairData", "Recipe", "Report", "Sweep", "TextData", "Timing", "Trace",
+    "Training", "Translation",
 ]  # fmt: skip
-
-
-class Part(BaseModel):
-    """A part of a recipe: no key that it does not know, nothing changed after it was read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class HubSource(Part):
-    """A data set by its name on the hub, read through `datasets`."""
-
-    hub: str
-    config: str | None = None
-    split: str = "train"
-    # Of a text: its column. Of pairs: the column that holds both languages, or none if each has a column of its own.
-    column: str | None = None
-    # The names of the two languages in that column (or of their columns); for translation.
-    source: str | None = None
-    target: str | None = None
-
-
-class BuiltinSource(Part):
-    """Text that every machine has or that is made on the spot: `python` (Python's manual and the docstrings of
-    installed packages), `numbers-de` and `numbers-fr` (numbers, dates and times with their translation).
-    """
-
-    builtin: Literal["python", "numbers-de", "numbers-fr"]
-    part: Literal["train", "valid", "test"] = "train"
-    # At most so many lines or pairs; all of them (or, where they are made, 20,000) if not given.
-    count: int | None = Field(None, ge=1)
-
-
-# A path is text, one paragraph per line. Pairs: one path of tab-separated lines, or two of aligned lines. Plain or .gz.
-TextSource = str | HubSource | BuiltinSource
-PairSource = str | tuple[str, str] | HubSource | BuiltinSource
 
 
 class TextData(Part):
@@ -70,6 +37,8 @@ class Training(Part):
     # Passes over the data, instead of steps.
     epochs: float | None = Field(None, gt=0)
     batch: int = Field(8, ge=1)
+    # Batches of at most so many tokens, with their padding, of the longer side: to train on, instead of `batch` each.
+    tokens: int | None = Field(None, ge=1)
     # Batches whose gradients are added up before a step.
     accumulate: int = Field(1, ge=1)
     learning_rate: float = Field(5e-4, gt=0)
@@ -78,6 +47,10 @@ class Training(Part):
     weight_decay: float = Field(0.0, ge=0)
     # How long Adam remembers gradients and their squares. Short trainings gain from 0.98 (Vaswani et al., 2017).
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
+    # What Adam adds to the root of the squares.
+    epsilon: float = Field(1e-8, gt=0)
+    # Gradients longer than this are cut to it; 0 leaves them as they are.
+    clip: float = Field(1.0, ge=0)
     # Steps between evaluations and checkpoints; a killed training goes on from the last one.
     every: int = Field(500, ge=1)
     # Stop when so many evaluations in a row brought nothing; never if not given.
@@ -86,13 +59,18 @@ class Training(Part):
     # TensorBoard, Weights & Biases, …: names as the Trainer knows them.
     log_to: tuple[str, ...] = ()
 
+    @property
+    def changes_the_model(self) -> bool:
+        """Whether there is anything to train."""
+        return self.steps > 0 or self.epochs is not None
+
 
 class MaskedLM(Part):
     """Masked language modelling with any encoder of Hugging Face."""
 
     kind: Literal["masked-lm"]
     data: TextData
-    # A checkpoint by path or hub name, to start from …
+    # A checkpoint by path or hub name, to start from. With another α than its own, if it is trained on …
     checkpoint: str | None = None
     # … or an architecture and its config, to start from scratch: {architecture: BertForMaskedLM, hidden_size: 128, …}
     model: dict[str, Any] | None = None
@@ -128,7 +106,7 @@ class Translation(Part):
     # Longer sentences are left out of the training data and cut elsewhere.
     length: int = Field(128, ge=8)
     dropout: float = Field(0.3, ge=0, lt=1)
-    # The share of words that are replaced by the unknown word, on both sides, in training.
+    # The share of the source's tokens that become the unknown one in training (CoWord dropout, Fernandes et al., 2021).
     word_dropout: float = Field(0.1, ge=0, lt=1)
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     beam: int = Field(5, ge=1)
@@ -140,6 +118,12 @@ class Translation(Part):
     @model_validator(mode="after")
     def _one_start(self) -> Translation:
         return _one_start(self)
+
+    @model_validator(mode="after")
+    def _longest_fits(self) -> Translation:
+        if self.training.tokens is not None and self.training.tokens < self.length:
+            raise ValueError(f"training.tokens is {self.training.tokens}, and a sentence may have {self.length}")
+        return self
 
 
 AnyTask = TypeVar("AnyTask", MaskedLM, Translation)
@@ -259,6 +243,8 @@ class Recipe(Part):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     description: str = ""
     seed: int = 0
+    # Where models train and run: a GPU if there is one, unless it is said.
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     task: Annotated[MaskedLM | Translation, Field(discriminator="kind")]
     trace: Trace = Trace()
     fit: Fit = Fit()

@@ -11,7 +11,8 @@ import yaml
 from pydantic import ValidationError
 
 from ...errors import InputError
-from .parts import Part, Recipe
+from .parts import Recipe
+from .sources import Part
 
 __all__ = ["dump_recipe", "load_recipe"]
 

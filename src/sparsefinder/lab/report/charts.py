@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from ...core.pareto import frontier, frontiers
-from ..sweep.settings import FULL
+from ..sweep.measured import Draws, Measured
+from ..sweep.measured_setting import NO_PARAMETERS, MeasuredSetting, extra_words, own_words
+from ..sweep.points import Floats, Ints
 from .encoding import column
-from .methods import Series, series_of
-from .points import NO_PARAMETERS, Floats, Head, Ints, MeasuredSetting, RecallPoints, extra_words, own_words
+from .methods import Series
+from .points import Head, RecallPoints
 
-__all__ = ["Cloud", "FullScore", "HeadFrontiers", "head_frontiers", "recall_cloud", "score_cloud"]
+__all__ = ["Cloud", "FullScore", "HeadFrontiers", "head_frontiers"]
 
 # Windows that the paper fixes in its figures of single heads, for masked language models and for translation.
 FIXED_WINDOWS = (25, 11)
@@ -30,6 +32,13 @@ SLIDER_STEPS = 100
 THINNED = 2 * SLIDER_STEPS
 # Dashes by the rank of a series, as matplotlib writes them.
 DASHES = ("-", "--", ":", "-.")
+# Numbers that 32 bits can hold.
+FINITE = np.finfo(np.float32).min, np.finfo(np.float32).max
+# What is told of a point besides its place.
+TOLD = (
+    "recall", "precision", "full_recall", "empty_rows", "pooled_sparsity", "pooled_recall", "pooled_precision",
+    "decoding_sparsity",
+)  # fmt: skip
 # Where a model falls apart its perplexity is astronomic; charts end at so many times the full model's.
 WORST_SHOWN = 3
 
@@ -70,16 +79,28 @@ class Cloud:
     """Points of one chart: x is sparsity, y what is better upwards; each of one series and with its setting."""
 
     series: Sequence[Series]
-    settings: Sequence[MeasuredSetting]
-    x: Floats
-    y: Floats
-    # What finding costs, of all scores, where that is known.
-    cost: Floats | None = None
+    measured: Measured
+
+    @property
+    def settings(self) -> Sequence[MeasuredSetting]:
+        return self.measured.settings
+
+    @property
+    def x(self) -> Floats:
+        return self.measured.sparsity
+
+    @cached_property
+    def y(self) -> Floats:
+        return self.measured.upwards(self.measured.value)
+
+    @property
+    def draws(self) -> Draws | None:
+        return self.measured.draws
 
     @cached_property
     def which(self) -> Ints:
         """The number of each point's series."""
-        place = {(one.method, one.inputs): number for number, one in enumerate(self.series)}
+        place = {one.key: number for number, one in enumerate(self.series)}
         return np.array([place[one.method, one.inputs] for one in self.settings], dtype=np.int64)
 
     @cached_property
@@ -92,24 +113,26 @@ class Cloud:
         return mine, mine[frontier(self.points[mine])]
 
     def to_page(self) -> dict[str, Any]:
-        real = np.isfinite(self.x) & np.isfinite(self.y)
-        places = np.flatnonzero(real)
-        shown = [self.settings[place] for place in places.tolist()]
-        own, extra = sorted({one.own for one in shown}), sorted({(one.window, one.globals) for one in shown})
+        """All points, also such as cannot be drawn: others speak of settings by their place."""
+        measured, settings = self.measured, self.settings
+        own, extra = sorted({one.own for one in settings}), sorted({(one.window, one.globals) for one in settings})
         own_place, extra_place = ({one: place for place, one in enumerate(each)} for each in (own, extra))
-        best = np.zeros(len(self.settings), dtype=bool)
-        best[frontiers(self.points, self.which)] = True
+        told = [name for name in TOLD if name in measured.columns and np.isfinite(measured.columns[name]).any()]
         return {
-            "series": column(self.which[places], "u1"),
+            "gold": measured.gold if np.isfinite(measured.gold) else None,
+            "sequences": measured.sequences,
+            "series": column(self.which, "u1"),
             # A setting in words is what these two say; few words, since settings are all combinations of them.
-            "own": column([own_place[one.own] for one in shown], "u2"),
-            "extra": column([extra_place[one.window, one.globals] for one in shown], "u2"),
+            "own": column([own_place[one.own] for one in settings], "u2"),
+            "extra": column([extra_place[one.window, one.globals] for one in settings], "u2"),
             "ownWords": [own_words(one) for one in own],
             "extraWords": [", ".join(extra_words(*one)) for one in extra],
             "noWords": NO_PARAMETERS,
-            "x": column(self.x[places], "f4"),
-            "y": column(self.y[places], "f4"),
-            "best": column(best[places], "u1"),
+            "x": column(self.x, "f4"),
+            # A perplexity that does not fit is far below any chart.
+            "y": column(self.y.clip(*FINITE), "f4"),
+            "best": column(measured.best, "u1"),
+            "told": {name: column(measured.columns[name], "f4") for name in told},
         }
 
 
@@ -155,35 +178,6 @@ class HeadFrontiers:
     def _lines(self) -> Ints:
         """A number for the head and series of each row, in whose order they are."""
         return self.points.head[self.rows] * len(self.series) + self.which
-
-
-def recall_cloud(points: RecallPoints, series: Sequence[Series] | None = None) -> Cloud:
-    """Sparsity and recall of every setting, averaged over heads.
-
-    series: the lines of all charts, where there are more than these points have; their own if not given.
-    """
-    series = series or series_of((one.method, one.inputs) for one in points.settings)
-    means = (points.mean(each) for each in (points.sparsity, points.recall, points.cost))
-    return Cloud(series, points.settings, *means)
-
-
-def score_cloud(
-    rows: Sequence[Mapping[str, Any]], score: FullScore, series: Sequence[Series] | None = None
-) -> Cloud | None:
-    """Sparsity and score of every setting that was run inside the model; None if none was."""
-    kinds = Counter(row["kinds"] for row in rows if row["method"] != FULL.method)
-    if not kinds:
-        return None
-    # Replacing attention in other layers gives points that cannot be compared: the kind with most of them is shown.
-    chosen = kinds.most_common(1)[0][0]
-    found: dict[MeasuredSetting, list[tuple[float, float]]] = {}
-    for row in rows:
-        if row["kinds"] == chosen and row["method"] != FULL.method:
-            setting = MeasuredSetting(row["method"], row["inputs"], row["setting"], row["window"], row["globals"])
-            found.setdefault(setting, []).append((row["sparsity"], score.upwards(row["score"])))
-    settings = sorted(found)
-    x, y = (np.array([np.mean([pair[side] for pair in found[one]]) for one in settings]) for side in (0, 1))
-    return Cloud(series or series_of((one.method, one.inputs) for one in settings), settings, x, y)
 
 
 def head_frontiers(cloud: Cloud, points: RecallPoints, window: int | None = None) -> HeadFrontiers:

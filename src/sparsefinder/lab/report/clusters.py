@@ -1,34 +1,41 @@
-"""Clusters and parts of speech: how often each tag falls into each cluster of a finder, by queries and keys."""
+"""Clusters and parts of speech: how often each tag falls into each cluster of a finder, by queries and keys.
+
+As in the paper, over all of the task's validation text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ...finders import Finder, Union
 from ...finders.base import Assigned
-from ...learning.sample import Sample
-from ...traces.store import Site, Traces
+from ...traces.store import Site
+from ..tasks import Tokens
 from .encoding import deflated
-from .examples import SentenceTokens, sample_of
 from .speech import NoTaggerError, Tagger, spans
+from .validation import Vectors
 
 __all__ = ["ClusterTags", "cluster_tags"]
 
 SIDES = ("queries", "keys")
+# The tags of the queries and of the keys of a sequence.
+Sides = tuple[list[str | None], list[str | None]]
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterTags:
-    """Counts of one finder: for each layer an array [heads, side, cluster, tag]."""
+    """Counts of one finder: for each layer an array [heads, side, cluster, tag], over so many sequences."""
 
     finder: str
     tags: Sequence[str]
     counts: Mapping[Site, NDArray[np.int64]]
+    sequences: int
 
     def most_telling(self) -> tuple[Site, int]:
         """The head whose clusters say most about the tags of its queries and keys: the highest mutual information."""
@@ -55,64 +62,60 @@ class ClusterTags:
 
 
 def cluster_tags(
-    traces: Traces, examples: Sequence[SentenceTokens], finders: Mapping[str, Mapping[Site, Finder]], tag: Tagger
+    tokens: Sequence[Mapping[str, Tokens]],
+    vectors: Iterable[Mapping[Site, Vectors]],
+    finders: Mapping[str, Mapping[Site, Finder]],
+    tag: Tagger,
 ) -> list[ClusterTags]:
-    """The counts of every finder that has clusters, over the sentences whose text is known."""
-    tagged = [(example, *_tags(example, tag)) for example in examples]
-    tags = sorted({one for _, *sides in tagged for side in sides for one in side if one})
+    """The counts of every finder that has clusters, over sequences of a text.
+
+    tokens: of each sequence, what its queries and keys stand for, by kind of attention.
+    vectors: of each sequence, its queries and keys in every layer.
+    """
+    tagged = [{kind: _tags(one, tag) for kind, one in by_kind.items()} for by_kind in tokens]
+    tags = sorted({one for by_kind in tagged for sides in by_kind.values() for side in sides for one in side if one})
     if not tags:
-        raise NoTaggerError("The pipeline gave no parts of speech for the sentences of this run: it may lack a tagger.")
-    found = []
-    for label, by_site in finders.items():
-        counts = {site: _counts(traces, site, finder, tagged, tags) for site, finder in by_site.items()}
-        known = {site: each for site, each in counts.items() if each is not None}
-        if known:
-            found.append(ClusterTags(label, tags, known))
-    return found
-
-
-def _counts(
-    traces: Traces,
-    site: Site,
-    finder: Finder,
-    tagged: Sequence[tuple[SentenceTokens, list[str | None], list[str | None]]],
-    tags: Sequence[str],
-) -> NDArray[np.int64] | None:
-    counts: NDArray[np.int64] | None = None
+        raise NoTaggerError("The pipeline gave no parts of speech for the text of this run: it may lack a tagger.")
     number = {tag: place for place, tag in enumerate(tags)}
-    for example, *sides in tagged:
-        if example.kind != site[0]:
-            continue
-        sample = sample_of(traces, site, example.sequence)
-        found = _assigned(finder, sample)
-        if found is None:
-            return None
-        *by_side, clusters = found
-        heads = sample.q.shape[1]
-        counts = np.zeros((heads, 2, clusters, len(tags)), dtype=np.int64) if counts is None else counts
-        for side, (near, names) in enumerate(zip(by_side, sides, strict=True)):
-            known = np.array([place for place, name in enumerate(names) if name is not None], dtype=np.int64)
-            which = np.array([number[name] for name in names if name is not None], dtype=np.int64)
-            for head in range(heads):
-                pairs = near[0, head].numpy()[known] * len(tags) + which
-                counts[head, side] += np.bincount(pairs, minlength=clusters * len(tags)).reshape(clusters, -1)
+    counts: dict[str, dict[Site, NDArray[np.int64]]] = {label: {} for label in finders}
+    for by_kind, layers in zip(tagged, vectors, strict=True):
+        for label, by_site in finders.items():
+            for site, finder in by_site.items():
+                found = _assigned(finder, *layers[site]) if site in layers else None
+                if found is not None:
+                    counted = _count(found, by_kind[site[0]], number)
+                    counts[label][site] = counts[label].get(site, 0) + counted
+    return [ClusterTags(label, tags, each, len(tokens)) for label, each in counts.items() if each]
+
+
+def _count(found: Assigned, sides: Sides, number: Mapping[str, int]) -> NDArray[np.int64]:
+    """How often each tag is in each cluster, in one sequence: [heads, side, cluster, tag]."""
+    *by_side, clusters = found
+    heads = by_side[0].shape[1]
+    counts = np.zeros((heads, 2, clusters, len(number)), dtype=np.int64)
+    for side, (near, names) in enumerate(zip(by_side, sides, strict=True)):
+        known = np.array([place for place, name in enumerate(names) if name is not None], dtype=np.int64)
+        which = np.array([number[name] for name in names if name is not None], dtype=np.int64)
+        for head in range(heads):
+            pairs = near[0, head].numpy()[known] * len(number) + which
+            counts[head, side] = np.bincount(pairs, minlength=clusters * len(number)).reshape(clusters, -1)
     return counts
 
 
-def _tags(example: SentenceTokens, tag: Tagger) -> tuple[list[str | None], list[str | None]]:
+def _tags(tokens: Tokens, tag: Tagger) -> Sides:
     """The tags of the queries and of the keys."""
-    of_characters = tag(example.text)
+    of_characters = tag(tokens.text)
     queries, keys = (
-        [None if place is None else of_characters[place] for place in spans(tokens, example.text)]
-        for tokens in (example.queries, example.keys)
+        [None if place is None else of_characters[place] for place in spans(some, tokens.text)]
+        for some in (tokens.queries, tokens.keys)
     )
     return queries, keys
 
 
-def _assigned(finder: Finder, sample: Sample) -> Assigned | None:
+def _assigned(finder: Finder, q: Tensor, k: Tensor) -> Assigned | None:
     """The clusters of the first part of a union that has some."""
     parts = finder.finders if isinstance(finder, Union) else (finder,)
-    found = (part.assigned(*part.compared(sample.q, sample.k)) for part in parts)
+    found = (part.assigned(*part.compared(q, k)) for part in parts)
     return next((each for each in found if each is not None), None)
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ...errors import SparsefinderError
 from ...traces.store import Traces
 from ..bench.points import read_bench
 from ..folder import RunFolder
 from ..recipe import Recipe
+from ..sweep.measured import Measured, measured_recall, measured_scores
 from ..sweep.settings import FULL
 from .bench import BenchResults, bench_results
-from .charts import Cloud, FullScore, HeadFrontiers, fixed_window, head_frontiers, recall_cloud, score_cloud
+from .charts import Cloud, FullScore, HeadFrontiers, fixed_window, head_frontiers
 from .clusters import ClusterTags, cluster_tags
 from .examples import SentenceTokens, read_examples
 from .map_finders import map_finders
@@ -22,6 +23,7 @@ from .overview import read_score
 from .points import RecallPoints, read_recall_points, read_rows
 from .speech import NoTaggerError, tagger
 from .timing import RunningTimes, running_times
+from .validation import ValidationText
 
 __all__ = ["Content"]
 
@@ -38,39 +40,42 @@ class Content:
         return read_recall_points(self.folder)
 
     @cached_property
-    def accuracy(self) -> list[dict[str, Any]]:
-        return read_rows(self.folder, "accuracy")
+    def measured_recall(self) -> Measured | None:
+        return measured_recall(self.folder)
+
+    @cached_property
+    def measured_scores(self) -> Measured | None:
+        return measured_scores(self.folder)
 
     @cached_property
     def series(self) -> list[Series]:
         """The lines of all charts together, so that a method looks the same in each."""
-        settings = () if self.points is None else self.points.settings
-        pairs = {(one.method, one.inputs) for one in settings}
-        return series_of(
-            pairs | {(row["method"], row["inputs"]) for row in self.accuracy if row["method"] != FULL.method}
-        )
+        every = [one.methods for one in (self.measured_recall, self.measured_scores) if one is not None]
+        recall = () if self.measured_recall is None else self.measured_recall.methods
+        return series_of(key for keys in every for key in keys if key[0] != FULL.method or key in recall)
 
     @cached_property
     def recall(self) -> Cloud | None:
-        return None if self.points is None else recall_cloud(self.points, self.series)
+        return None if self.measured_recall is None else Cloud(self.series, self.measured_recall)
 
     @cached_property
     def score(self) -> FullScore | None:
         """The full model's score: on the same data as the points if it is among them."""
-        about = read_score(self.folder)
-        full = next((row for row in self.accuracy if row["method"] == FULL.method), None)
-        if full is None and not about:
-            return None
-        better = about.get("better") or ("lower" if full and full["metric"] == "perplexity" else "higher")
+        about, full = read_score(self.folder), self.measured_scores
         if full is not None:
-            about = {**full, "value": full["score"], "details": json.loads(full["details"])}
+            return FullScore(full.measure, full.full, full.better == "lower", full.sequences, full.details)
+        if not about:
+            return None
         return FullScore(
-            about["metric"], float(about["value"]), better == "lower", about["sequences"], about["details"]
+            about["metric"], float(about["value"]), about["better"] == "lower", about["sequences"], about["details"]
         )
 
     @cached_property
     def scores(self) -> Cloud | None:
-        return None if self.score is None else score_cloud(self.accuracy, self.score, self.series)
+        if self.measured_scores is None:
+            return None
+        others = self.measured_scores.without(FULL.method)
+        return Cloud(self.series, others) if len(others.settings) else None
 
     @cached_property
     def heads(self) -> list[HeadFrontiers]:
@@ -95,13 +100,18 @@ class Content:
 
     @cached_property
     def clusters(self) -> list[ClusterTags] | str:
-        """Parts of speech in clusters; where there are none, why."""
-        if self.traces is None or not self.examples:
-            return "This run kept no sentences: `trace.examples` in its recipe says how many."
+        """Parts of speech in clusters, over the validation text; where there are none, why."""
+        if not self.finders:
+            return "This run has no finders yet, whose clusters could be looked at."
         try:
-            found = cluster_tags(self.traces, self.examples, self.finders, tagger(self.recipe.report.pos))
+            pipeline = tagger(self.recipe.report.pos)
+            text = ValidationText(self.folder, self.recipe)
+            found = cluster_tags(text.tokens(), text.vectors(), self.finders, pipeline)
         except NoTaggerError as reason:
             return str(reason)
+        except SparsefinderError as reason:
+            # The rest of the report needs neither the text nor the teacher.
+            return f"Parts of speech are counted over the validation text, which could not be done: {reason}"
         return found or "This run has no k-means finder, whose clusters could be looked at."
 
     @cached_property

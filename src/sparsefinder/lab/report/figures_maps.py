@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ...core.ratios import recall
 from .content import Content
 from .examples import SentenceTokens, sample_of
 from .maps import weights_of
@@ -28,18 +29,19 @@ def maps_figure(content: Content) -> Figure | None:
             sample = sample_of(content.traces, site, example.sequence)
             graph = finders[site](sample.q, sample.k, sample.layout)
             predicted, weights, gold = graph.dense()[0], weights_of(sample, graph), weights_of(sample, None) > 0
-            for head in range(len(gold)):
-                hits = float((predicted[head] & gold[head]).sum() / gold[head].sum().clamp(min=1))
-                found.append((hits, site[1], head, predicted[head], weights[head], gold[head]))
-    chosen = sorted(found, key=lambda one: -one[0])[:HEADS]
+            shares = recall((predicted & gold).sum((-1, -2)), gold.sum((-1, -2))).tolist()
+            for head, share in enumerate(shares):
+                found.append((share, site[1], head, predicted[head], weights[head], gold[head]))
+    # A head without gold pairs has no recall, and nothing to show.
+    chosen = sorted((one for one in found if one[0] == one[0]), key=lambda one: -one[0])[:HEADS]
     if not chosen:
         return None
     figure = Figure(figsize=(7.2, 3.7 * len(chosen)), layout="constrained")
     axes = figure.subplots(len(chosen), 2, squeeze=False)
-    for (left, right), (recall, layer, head, predicted, weights, gold) in zip(axes, chosen, strict=True):
+    for (left, right), (share, layer, head, predicted, weights, gold) in zip(axes, chosen, strict=True):
         _matrix(left, 0.35 * predicted.float(), gold, example)
         _matrix(right, weights.float().sqrt(), gold, example)
-        left.set_title(f"layer {layer}, head {head}: predicted, recall {recall:.2f}", fontsize=8)
+        left.set_title(f"layer {layer}, head {head}: predicted, recall {share:.2f}", fontsize=8)
         right.set_title("weights", fontsize=8)
     figure.suptitle(label, fontsize=9)
     return figure

@@ -16,17 +16,17 @@ __all__ = ["legend_entries", "line_look", "pareto_figure"]
 
 def pareto_figure(content: Content) -> Figure | None:
     """Recall on the left, the score on the right; the gold sparsity dashed, the full model a star."""
-    points, recall, scores, score = content.points, content.recall, content.scores, content.score
-    if points is None or recall is None:
+    recall, scores, score = content.recall, content.scores, content.score
+    if recall is None:
         return None
     panels = 1 if scores is None else 2
     figure = Figure(figsize=(3.6 * panels, 2.9), layout="constrained")
     axes = figure.subplots(1, panels, squeeze=False)[0]
-    _panel(axes[0], recall, points.gold, 1.0)
+    _panel(axes[0], recall, 1.0)
     axes[0].set(ylabel="Recall")
     if scores is not None and score is not None:
         full = score.upwards(score.value)
-        _panel(axes[1], scores, points.gold, full)
+        _panel(axes[1], scores, full)
         axes[1].set(ylabel=score.axis.capitalize() if score.lower_is_better else score.axis)
         if score.floor is not None:
             lowest = max(float(np.nanmin(scores.y)), score.floor)
@@ -53,7 +53,8 @@ def legend_entries(series: list[Series]) -> list[Line2D]:
     return [*lines, star]
 
 
-def _panel(axes: Axes, cloud: Cloud, gold: float, full: float) -> None:
+def _panel(axes: Axes, cloud: Cloud, full: float) -> None:
+    gold = cloud.measured.gold
     for number, series in enumerate(cloud.series):
         every, best = cloud.of(number)
         if not len(every):

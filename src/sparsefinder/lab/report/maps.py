@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ...attending import attention
 from ...core.graph import Graph
+from ...core.ratios import recall, sparsity
 from ...errors import InputError
 from ...finders import Finder
 from ...learning.sample import Sample
@@ -96,17 +96,14 @@ class _Sentence:
                 continue
             graph = finders[site](sample.q, sample.k, sample.layout)
             predicted, wanted = graph.dense()[0], gold > 0
-            hits = (predicted & wanted).sum((-1, -2))
-            counts = wanted.sum((-1, -2))
-            recall = torch.where(counts > 0, hits / counts.clamp(min=1), 1.0)
             # From the matrix, which is at hand: listing the pairs would take several times as long.
-            sparsity = 1 - predicted.sum((-1, -2)) / graph.grid.degrees().sum().clamp(min=1)
+            found, hits, gold_pairs = (each.sum((-1, -2)) for each in (predicted, predicted & wanted, wanted))
+            ratios = recall(hits, gold_pairs), sparsity(found, graph.grid.degrees().sum())
             bits = np.packbits(predicted.numpy().reshape(-1), bitorder="little").tobytes()
             yield (
                 place,
                 {
-                    "recall": [round(one, 4) for one in recall.tolist()],
-                    "sparsity": [round(one, 4) for one in sparsity.tolist()],
+                    **{name: _rounded(each) for name, each in zip(("recall", "sparsity"), ratios, strict=True)},
                     "data": deflated(_lists(weights_of(sample, graph)) + bits),
                 },
             )
@@ -129,6 +126,11 @@ def weights_of(sample: Sample, graph: Graph | None) -> Tensor:
         return_weights=True,
     )  # fmt: skip
     return weights.to_dense()[0]
+
+
+def _rounded(ratios: Tensor) -> list[float | None]:
+    """Ratios as JSON has them; None where there is nothing to divide by."""
+    return [None if one != one else round(one, 4) for one in ratios.tolist()]
 
 
 def _lists(weights: Tensor) -> bytes:

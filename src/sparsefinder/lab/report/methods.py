@@ -43,6 +43,10 @@ class Series:
     rank: int
 
     @property
+    def key(self) -> tuple[str, str]:
+        return self.method, self.inputs
+
+    @property
     def style(self) -> Style:
         return style(self.method)
 
@@ -51,6 +55,12 @@ class Series:
         """Whether one could use it in place of full attention; else it is there to compare with."""
         kind = methods().get(self.method)
         return self.method != "softmax" if kind is None else kind.about.family != "reference"
+
+    @property
+    def bound(self) -> bool:
+        """Whether no other can be sparser at its recall."""
+        kind = methods().get(self.method)
+        return kind is not None and kind.about.bound
 
 
 def style(method: str) -> Style:

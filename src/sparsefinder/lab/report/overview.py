@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..folder import STAGES_FOLDER, RunFolder, versions
-from ..recipe import HubSource, Recipe, dump_recipe
+from ..recipe import HubSource, PairFiles, Recipe, dump_recipe
+from ..sweep.measured import Measured
 from .charts import FullScore
 from .points import RecallPoints
 
@@ -29,7 +30,12 @@ def stamps(folder: RunFolder) -> dict[str, dict[str, Any]]:
 
 
 def facts(
-    folder: RunFolder, recipe: Recipe, score: FullScore | None, points: RecallPoints | None, settings: int
+    folder: RunFolder,
+    recipe: Recipe,
+    score: FullScore | None,
+    points: RecallPoints | None,
+    recall: Measured | None,
+    scores: Measured | None,
 ) -> list[dict[str, str]]:
     """The run in numbers with their units, each with a name."""
     task, alpha = recipe.task, read_score(folder).get("alpha", recipe.task.alpha)
@@ -39,12 +45,14 @@ def facts(
         ("Data", f"{_source(task.data.train)} (measured on {_source(_measured(task.data))})"),
         ("α of entmax", f"{alpha}"),
     ]
-    if points is not None:
+    if points is not None and recall is not None:
         kinds = sorted({kind for kind, _, _ in points.heads})
         layers = {(kind, layer) for kind, layer, _ in points.heads}
         found.append(("Attention", f"{len(points.heads)} heads in {len(layers)} layers ({', '.join(kinds)})"))
-        found.append(("Gold sparsity", f"{100 * points.gold:.1f} % of pairs have no weight"))
-        found.append(("Measured", f"{settings:,} settings on {points.sequences:,} sequences"))
+        found.append(("Gold sparsity", f"{100 * recall.gold:.1f} % of pairs have no weight"))
+        found.append(("Measured", f"{len(recall.settings):,} settings on {recall.sequences:,} sequences"))
+    if scores is not None:
+        found.append((f"Gold sparsity where {scores.measure} is measured", f"{100 * scores.gold:.1f} %"))
     if score is not None:
         way = "lower is better" if score.lower_is_better else "higher is better"
         found.append((f"Full model's {score.metric}", f"{score.value:.2f} on {score.sequences:,} sequences ({way})"))
@@ -93,7 +101,9 @@ def _measured(data: Any) -> Any:
 
 def _source(source: Any) -> str:
     if isinstance(source, HubSource):
-        return source.hub + (f" {source.config}" if source.config else "")
+        return " ".join([source.hub, *filter(None, (source.config, source.folder, source.split))])
+    if isinstance(source, PairFiles):
+        source = source.source + source.target
     if isinstance(source, tuple):
         return " and ".join(source)
     return source if isinstance(source, str) else f"{source.builtin}, {source.part}"

@@ -8,6 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from ..sweep.measured_setting import NO_PARAMETERS
 from ..sweep.summary import COSTED, RECALLS
 from .bench import DASHES
 from .charts import SLIDER_STEPS, dash, head_names
@@ -17,7 +18,8 @@ from .encoding import safe_json
 from .maps import attention_maps
 from .methods import Series, style
 from .overview import facts, provenance
-from .verdict import TOLERANCE, Line, methods_table, verdict
+from .rankings import TOLERANCE, Line, methods_table
+from .verdict import verdict
 
 __all__ = ["page"]
 
@@ -57,7 +59,7 @@ def _data(content: Content) -> dict[str, Any]:
     data: dict[str, Any] = {
         "name": recipe.name,
         "description": recipe.description,
-        "facts": facts(content.folder, recipe, score, points, 0 if points is None else len(points.settings)),
+        "facts": facts(content.folder, recipe, score, points, content.measured_recall, content.measured_scores),
         "series": [_series(one) for one in content.series],
         "score": None if score is None else score.to_page(),
         "scores": None if content.scores is None else content.scores.to_page(),
@@ -78,12 +80,11 @@ def _recall(content: Content) -> dict[str, Any]:
     """All that follows from the points of recall."""
     points, recall = content.points, content.recall
     if points is None or recall is None:
-        return {"gold": None, "recall": None, "heads": None, "verdict": [], "methods": []}
+        return {"recall": None, "heads": None, "verdict": [], "methods": []}
     named = zip(points.heads, head_names(points.heads), strict=True)
     return {
-        "gold": points.gold,
         "recall": recall.to_page(),
-        "verdict": verdict(recall, content.scores, content.score, points.gold),
+        "verdict": verdict(recall, content.scores, content.score),
         "methods": [_line(content, line) for line in methods_table(recall, content.scores, content.score)],
         "recalls": RECALLS,
         "tolerance": TOLERANCE,
@@ -103,8 +104,7 @@ def _clusters(content: Content) -> dict[str, Any]:
     found = content.clusters
     if isinstance(found, str):
         return {"why": found}
-    sentences = len({one.sequence for one in content.examples})
-    return {"found": [one.to_page() for one in found], "sides": SIDES, "sentences": sentences}
+    return {"found": [one.to_page() for one in found], "sides": SIDES, "sequences": found[0].sequences}
 
 
 def _timing(content: Content) -> dict[str, Any] | None:
@@ -127,7 +127,8 @@ def _bench(content: Content) -> dict[str, Any] | None:
 
 
 def _series(one: Series) -> dict[str, Any]:
-    return {"label": one.label, "method": one.method, "competes": one.competes, **_style(one.method, one.rank)}
+    about = {"label": one.label, "method": one.method, "competes": one.competes, "bound": one.bound}
+    return about | _style(one.method, one.rank)
 
 
 def _style(method: str, rank: int) -> dict[str, Any]:
@@ -143,15 +144,19 @@ def _line(content: Content, line: Line) -> dict[str, Any]:
         if one is None
         else {
             "sparsity": one.sparsity,
-            "words": recall.settings[one.place].words(),
+            "words": recall.settings[one.place].words() or NO_PARAMETERS,
             "cost": one.cost if wanted == COSTED else None,
         }
         for wanted, one in zip(RECALLS, line.at_recall, strict=True)
     ]
     at_score = None
     if line.at_score is not None and scores is not None:
-        at_score = {"sparsity": line.at_score.sparsity, "words": scores.settings[line.at_score.place].words()}
+        at_score = {
+            "sparsity": line.at_score.sparsity,
+            "words": scores.settings[line.at_score.place].words() or NO_PARAMETERS,
+        }
     return {
         "series": content.series.index(line.series), "points": line.points, "hypervolume": line.hypervolume,
-        "reached": reached, "scored": line.scored, "score": at_score,
+        "within": line.within, "reached": reached, "scored": line.scored, "score": at_score,
+        "scoreHypervolume": line.score_hypervolume, "scoreWithin": line.score_within,
     }  # fmt: skip

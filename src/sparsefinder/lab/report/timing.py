@@ -1,4 +1,7 @@
-"""Running time and quality by the number of attended blocks: means over block sizes and clusters, or of one size."""
+"""Running time and quality by the number of attended blocks: means over block sizes and clusters, or of one size.
+
+Blocks of one token are no blocks: they are shown by themselves, and left out of means over sizes, as in the paper.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +53,20 @@ class RunningTimes:
         return sorted(found, key=lambda name: style(name).label)
 
     def curve(self, method: str, size: int | None = None) -> list[Spot]:
-        """A method by number of blocks; over all block sizes if none is given."""
-        mine = [row for row in self.rows if row["method"] == method and size in (None, row["block"])]
+        """A method by number of blocks; over all block sizes but 1 if none is given."""
+        mine = [row for row in self._of(size) if row["method"] == method]
         return [_mean(blocks, [row for row in mine if row["blocks"] == blocks]) for blocks in _sorted_blocks(mine)]
 
     def line(self, method: str) -> Spot | None:
         """Full attention, which has no blocks."""
-        mine = [row for row in self.rows if row["method"] == method]
+        mine = [row for row in self._of(None) if row["method"] == method]
         return _mean(0, mine) if mine else None
+
+    def _of(self, size: int | None) -> list[Mapping[str, Any]]:
+        """The rows of one block size, or of all but 1 if there are others."""
+        if size is not None:
+            return [row for row in self.rows if row["block"] == size]
+        return [row for row in self.rows if row["block"] != 1 or self.sizes == [1]]
 
     def to_page(self) -> dict[str, Any]:
         def plain(spot: Spot | None) -> dict[str, Any] | None:

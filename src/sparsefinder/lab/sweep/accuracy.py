@@ -1,7 +1,9 @@
 """The sweep of sparsity and accuracy: the model runs on predicted graphs, in all chosen layers at once, and is scored.
 
-Each point is a file. Sparsity is that of the graphs the model really ran on, and recall is also measured against what
-the model would have attended to there (its own gold graphs, which differ from the teacher's as layers build on layers).
+Each point is a file. Graphs are counted in one teacher-forced pass over the evaluation data: on the same sequences for
+every setting, while what a model says when it decodes depends on the setting, and one that rambles to the length limit
+looks sparse. Recall is measured against what the model itself would have attended to there (its own gold graphs, which
+differ from the teacher's as layers build on layers).
 """
 
 from __future__ import annotations
@@ -14,24 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...finders import Finder, Full, GlobalTokens, Window
+from ...finders import Finder, Full
+from ...finders.fixed import united
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Accuracy, Recipe
 from ..tasks.base import Task
-from .grids import grid_of
-from .points import ACCURACY, set_aside, write_points
+from .grids import grid_of, united_with
+from .points import ACCURACY, VERSION, set_aside, write_points
 from .run_finders import RunFinders
 from .settings import FULL, Setting, expand_all
-from .watching import Watched, mean_ratios
+from .watching import Stepped, Watched, by_sequence, decoding_sparsity, mean_ratios
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 __all__ = ["AccuracyPoint", "accuracy_points", "sweep_accuracy"]
-
-# Changes when points change for reasons that no recipe shows.
-VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,9 @@ def accuracy_points(folder: RunFolder, recipe: Recipe) -> list[AccuracyPoint]:
     task = recipe.task.model_dump(mode="json")
     common = [VERSION, finders.traces.teacher, task, asked.evaluate, _kinds(folder, asked)]
     every = [(FULL, 0, 0)]
-    every += [(setting, w, g) for setting in settings if setting != FULL for w in asked.windows for g in asked.globals]
+    for setting in settings:
+        windows, global_tokens = united_with(setting, asked.windows, asked.globals)
+        every += [(setting, w, g) for w in windows for g in global_tokens if setting != FULL]
     points = []
     for setting, window, few in dict.fromkeys(every):
         key = key_of(common, finders.key(setting), window, few)
@@ -96,26 +98,33 @@ def _score(
 
     asked = recipe.accuracy or Accuracy()
     kinds = _kinds(folder, asked)
-    extra = Window(point.window) | GlobalTokens(point.globals)
-    used: dict[Site, Finder] = {
-        site: Full() if point.setting == FULL else finders.at(point.setting, site) | extra
-        for site in finders.traces.sites
-        if site[0] in kinds
-    }
+    used: dict[Site, Finder] = {}
+    for site in finders.traces.sites:
+        if site[0] in kinds:
+            full = point.setting == FULL
+            one = Full() if full else united(finders.at(point.setting, site), point.window, point.globals)
+            used[site] = one.to(model.device)
     # To decode step by step with a cache, what a query gets may depend neither on what comes after it nor on others.
     whole = any(not _stepwise(each, site) for site, each in used.items())
-    watched = {
-        site: Watched(each, finders.traces.place(*site), whole and site[0] != "encoder") for site, each in used.items()
-    }
-    started = time.monotonic()
-    with torch.no_grad(), predicting(model, watched, kinds=kinds):
-        score = task.evaluate(model, folder / "teacher", asked.evaluate, whole_prefix=whole)
-    means = mean_ratios(watched.values())
+    watched = {site: Watched(each, finders.traces.place(*site)) for site, each in used.items()}
+    stepped = {site: Stepped(each, whole and site[0] != "encoder") for site, each in used.items()}
+    teacher, started = folder / "teacher", time.monotonic()
+    with torch.no_grad():
+        forced = task.forced(teacher, asked.evaluate)
+        if forced is not None:
+            with predicting(model, watched, kinds=kinds):
+                for batch in forced:
+                    model(**{name: each.to(model.device) for name, each in batch.items()})
+        with predicting(model, watched if forced is None else stepped, kinds=kinds):
+            score = task.evaluate(model, teacher, asked.evaluate, whole_prefix=whole)
+    sequences = {f"sequence_{name}": each.tolist() for name, each in by_sequence(watched.values()).items()}
     setting = point.setting
     row: dict[str, Any] = {
         "method": setting.method, "inputs": setting.inputs, "setting": setting.as_json, "window": point.window,
         "globals": point.globals, "kinds": "+".join(kinds), "metric": score.metric, "score": score.value,
-        "details": json.dumps(dict(score.details), sort_keys=True), **means, "sequences": score.sequences,
+        "details": json.dumps(dict(score.details), sort_keys=True), **mean_ratios(watched.values()),
+        "decoding_sparsity": None if forced is None else decoding_sparsity(stepped.values()), **sequences,
+        "sequence_parts": [list(part) for part in score.parts], "sequences": score.sequences,
         "seconds": time.monotonic() - started, "seed": recipe.seed,
     }  # fmt: skip
     write_points(point.file, {name: [value] for name, value in row.items()}, ACCURACY)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...finders import finder_class
 from ..recipe import Method, Sweep, Timing
 from .settings import Setting, expand_all
 
-__all__ = ["GRIDS", "SweepGrid", "grid_of", "timed_settings"]
+__all__ = ["GRIDS", "SweepGrid", "grid_of", "timed_settings", "united_with"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ def _paper(
         _method("kmeans", clusters=buckets, top_k=(1, 2)),
         _method("reformer", both, buckets=buckets),
         _method("routing", both, clusters=clusters),
-        # Their own windows and global tokens are off: every setting gets those of the grid. So the random blocks are
-        # drawn once for all windows, also where a window covers some of them.
+        # Their own windows and global tokens are off: every setting gets those of the grid, and BigBird draws blocks
+        # besides each of them.
         _method("bigbird", random_blocks=blocks, block=1, window=0, globals=0),
         _method("longformer", globals=tokens, window=0),
         _method("window"),
@@ -57,7 +58,8 @@ def _method(method: str, inputs: tuple[Any, ...] | None = None, **settings: Any)
 
 MAIN_BUCKETS = (2, 4, 6, 8, 10, 12, 16, 20)
 MAIN_WINDOWS = (0, 1, 3, 5, 7, 9, 11, 15, 19, 23, 27)
-LONG_WINDOWS = (31, 41, 51, 75, 101, 125, 151, 175, 201, 251)
+# The 25 is that of the appendix' charts of single heads.
+LONG_WINDOWS = (25, 31, 41, 51, 75, 101, 125, 151, 175, 201, 251)
 APPENDIX_WINDOWS = (0, 1, 3, 7, 11, 25, 31, 41, 51, 75, 101, 125, 151, 175, 201, 251, 301, 351, 401, 451, 501, 512)
 MAIN = _paper([each / 2 for each in range(1, 11)], MAIN_BUCKETS, MAIN_BUCKETS, MAIN_BUCKETS, MAIN_BUCKETS)
 APPENDIX = _paper(
@@ -105,6 +107,16 @@ def grid_of(sweep: Sweep) -> SweepGrid:
         tuple(sorted(set(named.windows if sweep.windows is None else sweep.windows))),
         tuple(sorted(set(named.globals if sweep.globals is None else sweep.globals))),
     )
+
+
+def united_with(
+    setting: Setting, windows: tuple[int, ...], few: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The windows and numbers of global tokens that a setting is united with.
+
+    A bound is united with none: with anything more than it needs, it would bound nothing.
+    """
+    return ((0,), (0,)) if finder_class(setting.method).about.bound else (windows, few)
 
 
 def timed_settings(timing: Timing) -> dict[tuple[int, int], list[Setting]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +18,43 @@ from jaxtyping import Float
 from ...core.ratios import every_ratio, mean
 from ...errors import SparsefinderError
 from ...finders import Finder
+from ...finders.fixed import united
 from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe
-from .grids import SweepGrid, grid_of
+from .grids import grid_of, united_with
 from .jobs import Job, run_jobs, shares
-from .masks import Masks, masks_of
-from .points import RECALL, set_aside, write_points
+from .masks import GraphMasks, Masks, masks_of
+from .points import RECALL, SEQUENCES, VERSION, set_aside, write_points
 from .run_finders import RunFinders, site_name
 from .settings import Setting
 from .tally import GoldPairs, Tally, tally
 
 __all__ = ["Unit", "measure", "recall_units", "sweep_recall"]
 
-# Changes when points change for reasons that no recipe shows.
-VERSION = 2
-
 
 @dataclass(frozen=True)
 class Unit:
-    """Settings that are measured in one pass, on one layer, and the file that their points go to."""
+    """Settings that are measured in one pass, on one layer, and the file that their points go to.
+
+    windows, globals: what each of them is united with.
+    """
 
     settings: tuple[Setting, ...]
     site: Site
+    windows: tuple[int, ...]
+    globals: tuple[int, ...]
     file: Path
+
+    @property
+    def sequences(self) -> Path:
+        """Where the same is sequence by sequence, of all heads together. It is written first."""
+        return self.file.parents[1] / "sequences" / self.file.name
+
+    @property
+    def finished(self) -> bool:
+        return self.file.exists() and self.sequences.exists()
 
     @property
     def name(self) -> str:
@@ -53,9 +65,10 @@ def sweep_recall(folder: RunFolder, recipe: Recipe) -> None:
     """Measure sparsity and recall of the whole grid; units that are finished already are left alone."""
     units = recall_units(folder, recipe)
     set_aside(folder, "recall", [unit.file for unit in units])
+    set_aside(folder, "sequences", [unit.sequences for unit in units])
     todo: dict[Site, list[Unit]] = defaultdict(list)
     for unit in units:
-        if not unit.file.exists():
+        if not unit.finished:
             todo[unit.site].append(unit)
     jobs = []
     for some in todo.values():
@@ -74,22 +87,20 @@ def recall_units(folder: RunFolder, recipe: Recipe) -> list[Unit]:
     for setting in grid.settings:
         families[setting.family.name].append(setting)
     made_of = {name: [finders.key(setting) for setting in settings] for name, settings in families.items()}
-    common = [VERSION, traces.hash, grid.windows, grid.globals, recipe.sweep.sequences, recipe.sweep.batch]
-    return [
-        Unit(
-            tuple(settings),
-            site,
-            folder / "points/recall" / f"{name}-{site_name(site)}-{key_of(common, made_of[name], site)}.parquet",
-        )
-        for site in traces.sites
-        for name, settings in families.items()
-    ]
+    common = [VERSION, traces.hash, recipe.sweep.sequences, recipe.sweep.batch]
+    units = []
+    for site in traces.sites:
+        for name, settings in families.items():
+            extra = united_with(settings[0], grid.windows, grid.globals)
+            key = key_of(common, extra, made_of[name], site)
+            file = folder / "points/recall" / f"{name}-{site_name(site)}-{key}.parquet"
+            units.append(Unit(tuple(settings), site, *extra, file))
+    return units
 
 
 def measure(path: Path, recipe: Recipe, units: Sequence[Unit]) -> None:
     """The job: some units of one layer, batch by batch, and their points written."""
-    folder, grid = RunFolder(path), grid_of(recipe.sweep)
-    site = units[0].site
+    folder, site = RunFolder(path), units[0].site
     traces, finders = Traces.open(folder / "traces/valid"), RunFinders(folder, recipe.seed)
     failed: dict[str, Exception] = {}
     passes: list[_Pass] = []
@@ -99,16 +110,16 @@ def measure(path: Path, recipe: Recipe, units: Sequence[Unit]) -> None:
         except Exception as error:
             failed[unit.name] = error
     for sample in traces.samples(*site, recipe.sweep.batch, stop=recipe.sweep.sequences):
-        gold = GoldPairs(sample, grid.windows, grid.globals)
+        gold = {extra: GoldPairs(sample, *extra) for extra in {(unit.windows, unit.globals) for unit in units}}
         for each in [each for each in passes if each.unit.name not in failed]:
             try:
-                each.add(sample, gold)
+                each.add(sample, gold[each.unit.windows, each.unit.globals])
             except Exception as error:
                 # The others go on: what one setting cannot do says nothing about them.
                 failed[each.unit.name] = error
     for each in passes:
         if each.unit.name not in failed:
-            write_points(each.unit.file, _columns(each, grid, recipe.seed), RECALL)
+            _write(each, recipe.seed)
     if failed:
         raise SparsefinderError("; ".join(f"{name}: {error}" for name, error in failed.items()))
 
@@ -131,7 +142,26 @@ class _Pass:
     def add(self, sample: Sample, gold: GoldPairs) -> None:
         n, m, d = sample.q.shape[2], sample.k.shape[2], sample.q.shape[3]
         self._costs.append([one.cost(n, m, d) / max(1, n * m * d) for one in self._finders])
-        self.tallies.append([tally(masks, gold) for masks in self._masks(sample, gold)])
+        if any(one.about.besides for one in self._finders):
+            self.tallies.append([self._besides(one, sample, gold) for one in self._finders])
+        else:
+            self.tallies.append([tally(masks, gold) for masks in self._masks(sample, gold)])
+
+    def _besides(self, one: Finder, sample: Sample, gold: GoldPairs) -> Tally:
+        """Of a finder that chooses besides windows and global tokens: anew for each of them."""
+
+        def counted(window: int, few: int) -> Tally:
+            return tally(GraphMasks(united(one, window, few)(sample.q, sample.k, sample.layout)), gold)
+
+        every = [[counted(window, few) for window in self.unit.windows] for few in self.unit.globals]
+        picked = {
+            name: np.stack([
+                np.stack([getattr(each, name)[:, row, column] for column, each in enumerate(several)], 1)
+                for row, several in enumerate(every)
+            ], 1)
+            for name in ("predicted", "hits", "complete", "empty")
+        }  # fmt: skip
+        return replace(every[0][0], **picked)
 
     def _masks(self, sample: Sample, gold: GoldPairs) -> list[Masks]:
         if not self._blind:
@@ -142,7 +172,7 @@ class _Pass:
         return self._before[1]
 
 
-def _columns(done: _Pass, grid: SweepGrid, seed: int) -> dict[str, Any]:
+def _write(done: _Pass, seed: int) -> None:
     """The points of a unit: a row for each setting, number of global tokens, window and head.
 
     A head that has no gold pair in any sequence has no recall: NaN.
@@ -158,25 +188,48 @@ def _columns(done: _Pass, grid: SweepGrid, seed: int) -> dict[str, Any]:
         name: np.concatenate([getattr(batch[0], name) for batch in done.tallies])
         for name in ("visible", "gold", "queries")
     }
-    means = {name: mean(each, -2) for name, each in every_ratio({**sums, **fixed}).items()}
+    ratios = every_ratio({**sums, **fixed})
+    means = {name: mean(each, -2) for name, each in ratios.items()}
     means["cost"] = done.costs[:, None, None, None]
-    counts = {name: sums[name].sum(-2) for name in ("predicted", "hits")}
-    counts |= {name: fixed[name].sum(-2) for name in ("visible", "gold")}
+    counts = {name: each.sum(-2) for name, each in {**sums, **fixed}.items()}
     shape = means["recall"].shape
-    places = [each.ravel() for each in np.indices(shape, np.int32)]
-    settings, sizes = done.unit.settings, np.array(grid.windows, np.int32)
-    kind, layer = done.unit.site
-    rows = len(places[0])
+    sequences, (kind, layer) = len(fixed["gold"]), done.unit.site
+    by_sequence = {f"sequence_{name}": mean(ratios[name], -1).reshape(-1, sequences) for name in ("sparsity", "recall")}
+    rows = shape[0] * shape[1] * shape[2]
+    write_points(
+        done.unit.sequences,
+        {
+            **_which(done.unit, shape[:3]),
+            "kind": [kind] * rows,
+            "layer": [layer] * rows,
+            "heads": [shape[3]] * rows,
+            **{name: list(each.astype(np.float32)) for name, each in by_sequence.items()},
+        },
+        SEQUENCES,
+    )
+    rows *= shape[3]
+    write_points(
+        done.unit.file,
+        {
+            **_which(done.unit, shape),
+            "kind": [kind] * rows,
+            "layer": np.full(rows, layer, np.int32),
+            "head": np.tile(np.arange(shape[3], dtype=np.int32), rows // shape[3]),
+            "sequences": np.full(rows, sequences, np.int32),
+            **{name: np.broadcast_to(each, shape).ravel() for name, each in {**means, **counts}.items()},
+            "seed": np.full(rows, seed, np.int32),
+        },
+        RECALL,
+    )
+
+
+def _which(unit: Unit, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The columns that say which setting a row is of: settings, global tokens and windows are the first axes."""
+    setting, few, window, *_ = (each.ravel() for each in np.indices(shape, np.int32))
     return {
-        "method": [settings[place].method for place in places[0]],
-        "inputs": [settings[place].inputs for place in places[0]],
-        "setting": [settings[place].as_json for place in places[0]],
-        "window": sizes[places[2]],
-        "globals": np.array(grid.globals, np.int32)[places[1]],
-        "kind": [kind] * rows,
-        "layer": np.full(rows, layer, np.int32),
-        "head": places[3],
-        "sequences": np.full(rows, len(fixed["gold"]), np.int32),
-        **{name: np.broadcast_to(each, shape).ravel() for name, each in {**means, **counts}.items()},
-        "seed": np.full(rows, seed, np.int32),
+        "method": [unit.settings[place].method for place in setting],
+        "inputs": [unit.settings[place].inputs for place in setting],
+        "setting": [unit.settings[place].as_json for place in setting],
+        "window": np.array(unit.windows, np.int32)[window],
+        "globals": np.array(sorted(unit.globals), np.int32)[few],
     }

@@ -3,102 +3,131 @@
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ...core.pareto import frontier, hypervolume, quality, quality_at, sparsity_at
+from ...core.pareto import quality_at, sparsity_at
 from ...files import whole_file
 from ..folder import RunFolder
-from .points import HEAD, averaged, mean_gold, numbered, read_points
-from .settings import FULL
+from .measured import Measured, measured_recall, measured_scores
 
-__all__ = ["print_summary", "summary", "write_summary"]
+__all__ = ["COSTED", "RECALLS", "print_summary", "summary", "write_summary"]
 
 Row = dict[str, Any]
 RECALLS = (0.8, 0.9, 0.95, 0.99)
 # What finding costs is said of the sparsest setting of this recall.
 COSTED = 0.95
+# The same mean may differ in its last bits where its parts are added in another order.
+ROUNDING = 1e-9
 CAPTION = """≥95%: the highest sparsity at such a recall; cost: what finding multiplies then, of all scores;
-at gold: the best at the sparsity of the gold graphs; volume: of sparsity and recall, or of sparsity and score"""
-
-
-def summary(folder: RunFolder) -> list[Row]:
-    """A row for each method and kind of inputs, the highest hypervolume of recall first; None for what there is not.
-
-    hypervolume: of sparsity and recall, against (0, 0). recall_at_gold: the best recall among points at least as sparse
-    as the gold graphs are. sparsity_at_80 … sparsity_at_99: the highest sparsity at such a recall. cost_at_95: the
-    multiplications that finding takes then, as a share of those of all scores. score_at_gold: the best score at that
-    sparsity. score_hypervolume: of sparsity and the share of the full model's score.
-    """
-    rows: dict[tuple[str, str], Row] = {}
-    measured = read_points(folder, "recall")
-    gold = mean_gold(measured["gold_sparsity"].to_numpy(), numbered(measured, HEAD)[1])
-    for key, points in _by_method(averaged(measured).to_pylist()):
-        values = _pairs(points, "recall")
-        rows[key] = {
-            **dict(zip(("method", "inputs"), key, strict=True)),
-            "points": len(points),
-            "hypervolume": hypervolume(values),
-            "recall_at_gold": quality_at(values, gold),
-            **{_at(wanted): sparsity_at(values, wanted) for wanted in RECALLS},
-            "cost_at_95": _cost(points, values),
-            "metric": None, "score_at_gold": None, "score_hypervolume": None,
-        }  # fmt: skip
-    better, gold, scored = _scored(folder)
-    for key, points in _by_method(scored):
-        if key not in rows:
-            rows[key] = {**dict.fromkeys(_COLUMNS), "method": key[0], "inputs": key[1], "points": 0}
-        sparse = [one["score"] for one in points if one["sparsity"] >= gold and np.isfinite(_number(one["score"]))]
-        rows[key] |= {
-            "metric": points[0]["metric"],
-            "score_at_gold": (max if better == "higher" else min)(sparse, default=None),
-            "score_hypervolume": hypervolume(_pairs(points, "quality")),
-        }
-    return sorted(rows.values(), key=lambda row: -(row["hypervolume"] or 0))
+at gold: the best at the sparsity of the gold graphs; volume: of sparsity and recall (who finds the teacher's pairs),
+or of sparsity and score (who keeps the model's score)"""
+# Of each point, besides its sparsity and value; in a model, recall is against the gold graphs that it had there.
+RATIOS = ("recall", "precision", "full_recall", "empty_rows")
+POINT = (
+    *RATIOS, "gold_sparsity", "pooled_sparsity", *(f"pooled_{name}" for name in RATIOS), "decoding_sparsity",
+)  # fmt: skip
 
 
 def _at(recall: float) -> str:
     return f"sparsity_at_{100 * recall:.0f}"
 
 
-def _cost(points: list[Row], values: np.ndarray[Any, Any]) -> float | None:
-    """What finding costs in the sparsest setting that has the recall; None if none has it."""
-    best = sparsity_at(values, COSTED)
-    found = [one["cost"] for one in points if one["sparsity"] == best and (one["recall"] or 0) >= COSTED]
-    return min(found, default=None)
-
-
 _COLUMNS = (
-    "method", "inputs", "points", "hypervolume", "recall_at_gold", *map(_at, RECALLS), "cost_at_95", "metric",
-    "score_at_gold", "score_hypervolume",
+    "method", "inputs", "points", "sequences", "gold_sparsity", "hypervolume", "hypervolume_low", "hypervolume_high",
+    "recall_at_gold", *map(_at, RECALLS), "cost_at_95", "metric", "scored", "score_sequences", "score_gold_sparsity",
+    "score_at_gold", "score_hypervolume", "score_hypervolume_low", "score_hypervolume_high",
 )  # fmt: skip
+# What the terminal's table shows: the rest is in summary.csv, as a terminal is narrow.
+_SHOWN = (
+    "method", "inputs", "hypervolume", "recall_at_gold", *map(_at, RECALLS), "cost_at_95", "score_at_gold",
+    "score_hypervolume",
+)  # fmt: skip
+
+
+def summary(folder: RunFolder) -> list[Row]:
+    """A row for each method and kind of inputs, the highest hypervolume of recall first; None for what there is not.
+
+    points, sequences, gold_sparsity: how many settings were measured on the traces, on how many sequences, and how
+    sparse gold graphs are there. hypervolume: of sparsity and recall, against (0, 0), with its bootstrap interval.
+    recall_at_gold: the best recall among points at least as sparse as the gold graphs are. sparsity_at_80 …
+    sparsity_at_99: the highest sparsity at such a recall. cost_at_95: the multiplications that finding takes then, as a
+    share of those of all scores. scored, score_sequences, score_gold_sparsity: the first three for what was run inside
+    the model. score_at_gold: the best score at that sparsity. score_hypervolume: of sparsity and the share of the full
+    model's score.
+    """
+    return _rows(measured_recall(folder), measured_scores(folder))
+
+
+def _rows(recall: Measured | None, scores: Measured | None) -> list[Row]:
+    rows: dict[tuple[str, str], Row] = {}
+    for key in {**(recall.methods if recall else {}), **(scores.methods if scores else {})}:
+        row = rows[key] = {**dict.fromkeys(_COLUMNS), "method": key[0], "inputs": key[1], "points": 0, "scored": 0}
+        if recall is not None and key in recall.methods:
+            row |= _of_recall(recall, key)
+        if scores is not None and key in scores.methods:
+            row |= _of_scores(scores, key)
+    return sorted(rows.values(), key=lambda row: -(row["hypervolume"] or 0))
+
+
+def _of_recall(recall: Measured, key: tuple[str, str]) -> Row:
+    places = recall.methods[key]
+    values = np.stack([recall.sparsity[places], recall.value[places]], -1)
+    best = sparsity_at(values, COSTED)
+    costs = recall.columns["cost"][places][(values[:, 0] == best) & (values[:, 1] >= COSTED)]
+    return {
+        "points": len(places), "sequences": recall.sequences, "gold_sparsity": recall.gold,
+        **_volume("hypervolume", recall, key),
+        "recall_at_gold": quality_at(values, recall.gold - ROUNDING),
+        **{_at(wanted): sparsity_at(values, wanted) for wanted in RECALLS},
+        "cost_at_95": float(costs.min()) if len(costs) else None,
+    }  # fmt: skip
+
+
+def _of_scores(scores: Measured, key: tuple[str, str]) -> Row:
+    places = scores.methods[key]
+    values = np.stack([scores.sparsity[places], scores.upwards(scores.value[places])], -1)
+    best = quality_at(values, scores.gold - ROUNDING)
+    return {
+        "metric": scores.measure, "scored": len(places), "score_sequences": scores.sequences,
+        "score_gold_sparsity": scores.gold,
+        "score_at_gold": None if best is None else float(scores.upwards(np.array(best))),
+        **_volume("score_hypervolume", scores, key),
+    }  # fmt: skip
+
+
+def _volume(name: str, measured: Measured, key: tuple[str, str]) -> Row:
+    low, high = measured.volume_interval(key) or (None, None)
+    return {name: measured.volume(key), f"{name}_low": low, f"{name}_high": high}
 
 
 def write_summary(folder: RunFolder) -> list[Row]:
     """`points.csv`, every point with whether it is on its method's frontier, and `summary.csv`, which is returned."""
-    rows: list[Row] = []
-    for measure, points in (
-        ("recall", averaged(read_points(folder, "recall")).to_pylist()),
-        ("quality", _scored(folder)[-1]),
-    ):
-        for _, some in _by_method(points):
-            ahead = set(frontier(_pairs(some, measure)).tolist())
-            rows += [
-                {
-                    "measure": point.get("metric", measure),
-                    **{name: point[name] for name in ("method", "inputs", "setting", "window", "globals", "sparsity")},
-                    "value": point.get("score", point.get("recall")),
-                    "frontier": int(place in ahead),
-                }
-                for place, point in enumerate(some)
-            ]
-    _write(folder, "points.csv", rows)
-    found = summary(folder)
+    recall, scores = measured_recall(folder), measured_scores(folder)
+    points: list[Row] = []
+    for each in (recall, scores):
+        if each is not None:
+            points += [_point(each, place) for places in each.methods.values() for place in places.tolist()]
+    _write(folder, "points.csv", points)
+    found = _rows(recall, scores)
     _write(folder, "summary.csv", found)
     return found
+
+
+def _point(measured: Measured, place: int) -> Row:
+    setting = measured.settings[place]
+    return {
+        "measure": measured.measure, "method": setting.method, "inputs": setting.inputs, "setting": setting.own,
+        "window": setting.window, "globals": setting.globals, "sparsity": _known(measured.sparsity[place]),
+        "value": _known(measured.value[place]), "frontier": int(measured.best[place]),
+        **{name: _known(measured.columns[name][place]) if name in measured.columns else None for name in POINT},
+        "sequences": measured.sequences,
+    }  # fmt: skip
+
+
+def _known(value: Any) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def print_summary(folder: RunFolder) -> None:
@@ -112,10 +141,9 @@ def print_summary(folder: RunFolder) -> None:
     table = Table(
         box=SIMPLE,
         title=f"{folder.path.name}: sparsity against recall" + (f" and {metric}" if metric else ""),
-        caption=CAPTION,
+        caption=f"{CAPTION}\n{_gold_words(rows)}",
     )
-    # The rest is in summary.csv: a terminal is narrow.
-    shown = [name for name in _COLUMNS if name not in ("points", "metric") and (metric or "score" not in name)]
+    shown = [name for name in _SHOWN if metric or "score" not in name]
     for name in shown:
         words = name in ("method", "inputs")
         table.add_column(_heading(name), justify="left" if words else "right", no_wrap=words)
@@ -124,6 +152,18 @@ def print_summary(folder: RunFolder) -> None:
     # Where the output goes to a file there is no width to go by, and 80 places are too few.
     console = Console()
     Console(width=console.width if console.is_terminal else 120).print(table)
+
+
+def _gold_words(rows: list[Row]) -> str:
+    """How sparse gold graphs are, on the traces and where the score was measured."""
+    found = []
+    for gold, count, where in (
+        ("gold_sparsity", "sequences", "of the traces"),
+        ("score_gold_sparsity", "score_sequences", "that the score is measured on"),
+    ):
+        row = next((row for row in rows if row[gold] is not None), None)
+        found += [] if row is None else [f"{row[gold]:.3f} on {row[count]:,} sequences {where}"]
+    return f"gold sparsity: {'; '.join(found)}"
 
 
 def _heading(column: str) -> str:
@@ -136,34 +176,6 @@ def _heading(column: str) -> str:
 
 def _shown(value: Any) -> str:
     return "–" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def _by_method(points: Iterable[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
-    """The points of each method and kind of inputs."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for point in points:
-        groups.setdefault((point["method"], point["inputs"]), []).append(point)
-    return list(groups.items())
-
-
-def _scored(folder: RunFolder) -> tuple[str, float, list[Row]]:
-    """Which way a score is better, how sparse the full model's gold graphs are, and points with their share of it."""
-    points: list[Row] = read_points(folder, "accuracy").to_pylist()
-    full = next((point for point in points if point["method"] == FULL.method), None)
-    if full is None:
-        return "higher", 0.0, []
-    better = json.loads((folder / "teacher/score.json").read_text(encoding="utf-8"))["better"]
-    for point in points:
-        point["quality"] = quality(point["score"], full["score"], better)
-    return better, full["own_gold_sparsity"], points
-
-
-def _pairs(points: Iterable[Mapping[str, Any]], measure: str) -> np.ndarray[Any, Any]:
-    return np.array([[_number(point["sparsity"]), _number(point[measure])] for point in points], np.float64)
-
-
-def _number(value: float | None) -> float:
-    return np.nan if value is None else value
 
 
 def _write(folder: RunFolder, name: str, rows: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""Running time and quality of the block variants by number of attended blocks: Sec. 7 of the paper.
+"""Running time and quality of the block variants by number of attended blocks: Sec. 6.1 of the paper.
 
 For each size of a block and number of attended blocks, every method passes over the same evaluation data in turn, time
 and again, with the full model and with softmax attention among them: only times of one such unit can be compared. A
@@ -18,8 +18,10 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ...finders import Finder, GlobalTokens, Window
+from ...finders import Finder
+from ...finders.fixed import united
 from ...traces.store import Site, Traces
+from ..device import timed_on
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe, Timing
 from ..tasks.base import Score, Task
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["sweep_timing"]
 
 # Changes when points change for reasons that no recipe shows.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Clock:
     seconds: list[float] = field(default_factory=list)
     attention: list[float] = field(default_factory=list)
     score: Score | None = None
+    sequences: int = 0
     sparsity: float = 0.0
 
 
@@ -58,7 +61,8 @@ def sweep_timing(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     units = timed_settings(asked)
     files = {}
     for (size, blocks), settings in units.items():
-        key = key_of(VERSION, traces.hash, asked.model_dump(mode="json"), [finders.key(one) for one in settings])
+        made_of = [VERSION, traces.hash, asked.model_dump(mode="json"), [finders.key(one) for one in settings]]
+        key = key_of(*made_of, *timed_on(recipe.device))
         files[size, blocks] = folder / "points/timing" / f"block={size}-blocks={blocks}-{key}.parquet"
     set_aside(folder, "timing", files.values())
     todo = [unit for unit in units if not files[unit].is_file()]
@@ -87,21 +91,23 @@ def _unit(
     asked = recipe.timing
     assert asked is not None
     kinds = kinds_of(recipe, task)
-    extra = Window(asked.window) | GlobalTokens(1)
     chosen: dict[Setting, Mapping[Site, Finder]] = {
         SOFTMAX: {},
         FULL: {},
-        **{one: {site: each | extra for site, each in finders.of(one).items()} for one in settings},
+        **{
+            one: {site: united(each, asked.window, 1).to(model.device) for site, each in finders.of(one).items()}
+            for one in settings
+        },
     }
     clocks = {setting: Clock() for setting in chosen}
     # Once before it counts: memory is fetched and caches fill. Graphs are looked at only then, as that takes time.
     for turn in range(asked.repeats + 1):
         for setting, used in chosen.items():
-            watched = {site: Watched(each, finders.traces.place(*site), False) for site, each in used.items()}
+            watched = {site: Watched(each, finders.traces.place(*site)) for site, each in used.items()}
             own = softmax if setting == SOFTMAX else model
             seconds, spent, score = _timed(own, used if turn else watched, asked, task, finders.folder, kinds)
             clock = clocks[setting]
-            clock.score = None if setting == SOFTMAX else score
+            clock.score, clock.sequences = None if setting == SOFTMAX else score, score.sequences
             if turn:
                 clock.seconds.append(seconds)
                 clock.attention.append(spent)
@@ -123,10 +129,10 @@ def _timed(
 
     name = str(model.config._attn_implementation)
     with predicting(model, used, kinds=kinds) if used else nullcontext(), _attention_timed(name) as spent:
-        started = time.perf_counter()
+        started = _now()
         # Finders of blocks look ahead, so that decoding has to see whole prefixes.
         score = task.evaluate(model, folder / "teacher", asked.sequences, asked.batch, whole_prefix="decoder" in kinds)
-        return time.perf_counter() - started, spent[0], score
+        return _now() - started, spent[0], score
 
 
 def _row(setting: Setting, clock: Clock, recipe: Recipe, task: Task, size: int, blocks: int) -> dict[str, Any]:
@@ -147,10 +153,17 @@ def _row(setting: Setting, clock: Clock, recipe: Recipe, task: Task, size: int, 
         "metric": task.metric,
         "score": None if clock.score is None else clock.score.value,
         "sparsity": clock.sparsity,
-        "sequences": asked.sequences,
+        "sequences": clock.sequences,
         "batch": asked.batch,
         "threads": torch.get_num_threads(),
     }
+
+
+def _now() -> float:
+    """The time, in seconds, once a GPU has done what it was told."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 @contextmanager
@@ -162,11 +175,11 @@ def _attention_timed(name: str) -> Iterator[list[float]]:
     spent = [0.0]
 
     def timed(*arguments: Any, **more: Any) -> Any:
-        started = time.perf_counter()
+        started = _now()
         try:
             return original(*arguments, **more)
         finally:
-            spent[0] += time.perf_counter() - started
+            spent[0] += _now() - started
 
     ALL_ATTENTION_FUNCTIONS.register(name, timed)
     try:

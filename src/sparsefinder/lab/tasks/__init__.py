@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import torch
+
 from ..recipe import MaskedLM, Translation
 from .base import Inputs, Score, Task, Tokens
 
 __all__ = ["Inputs", "Score", "Task", "Tokens", "task"]
 
+CPU = torch.device("cpu")
 
-def task(recipe: MaskedLM | Translation, seed: int = 0) -> Task:
-    """The task that a recipe describes.
+
+def task(recipe: MaskedLM | Translation, seed: int = 0, device: torch.device = CPU) -> Task:
+    """The task that a recipe describes, with models on a device.
 
     >>> teaching = task(load_recipe("recipes/demo-mlm.yaml").task)
     >>> teaching.train(Path("runs/demo/training"), Path("runs/demo/teacher"))
@@ -18,7 +22,7 @@ def task(recipe: MaskedLM | Translation, seed: int = 0) -> Task:
     if isinstance(recipe, MaskedLM):
         from .mlm import MaskedLMTask
 
-        return MaskedLMTask(recipe, seed)
+        return MaskedLMTask(recipe, seed, device)
     from .translation import TranslationTask
 
-    return TranslationTask(recipe, seed)
+    return TranslationTask(recipe, seed, device)

@@ -28,6 +28,8 @@ class Score:
     sequences: int
     signature: str | None = None
     details: Mapping[str, float] = field(default_factory=dict)
+    # What each sequence adds to it, in their order, as `scores_of` takes it.
+    parts: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,13 @@ class Task(Protocol):
         """
 
     def load(self, teacher: Path) -> PreTrainedModel:
-        """The trained teacher, ready to be run."""
+        """The trained teacher, ready to be run, on the device that the task was made for."""
 
     def sequences(self, teacher: Path, count: int, longer_than: int = 0) -> list[Inputs]:
         """Inputs drawn from the training data without replacement: the same for the same seed."""
+
+    def validation(self, teacher: Path) -> list[Inputs]:
+        """All of the validation data as inputs, in its order, with nothing hidden or dropped."""
 
     def batches(self, teacher: Path, sequences: Sequence[Inputs], batch: int) -> Iterator[dict[str, Tensor]]:
         """The sequences as padded inputs of the model, in their order, on the CPU."""
@@ -87,6 +92,13 @@ class Task(Protocol):
         """Score a model (perhaps on predicted graphs) on the evaluation data; the tokenizer is the teacher's.
 
         whole_prefix: decode without a cache, so that finders that look ahead within the prefix can be measured too.
+        """
+
+    def forced(self, teacher: Path, count: int | None = None) -> Iterator[dict[str, Tensor]] | None:
+        """Inputs for one pass over the evaluation data in which the model is told what it should have said.
+
+        The same sequences, in the order of a score's parts, whatever a model says by itself. None where `evaluate` is
+        such a pass already.
         """
 
 

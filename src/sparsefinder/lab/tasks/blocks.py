@@ -43,6 +43,7 @@ class TextBlocks(Sequence[dict[str, Tensor]]):
 def cut(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> TextBlocks:
     """The texts one after the other, cut into blocks of `length` tokens, each between the tokenizer's special tokens.
 
+    A line feed ends each text, where the tokenizer knows it: paragraphs are not glued together.
     What is left at the end is dropped, unless it is all there is.
     """
     front, back = _around(tokenizer)
@@ -51,7 +52,7 @@ def cut(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -
         raise InputError("length", length, f"more than the {len(front) + len(back)} special tokens of the tokenizer")
     parts = []
     for some in ordered_batches(texts, 1000):
-        ids = tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
+        ids = tokenizer([f"{text}\n" for text in some], add_special_tokens=False, verbose=False)["input_ids"]
         parts += [torch.tensor(one, dtype=torch.int32) for one in ids]
     stream = torch.cat(parts) if parts else torch.empty(0, dtype=torch.int32)
     if len(stream) == 0:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ..recipe import HubSource, PairSource, TextSource
+from ..recipe import HubPairs, HubSource, PairFiles, PairSource, TextSource
 from .corpora import builtin_pairs, builtin_texts
 
 __all__ = ["Pair", "read_pairs", "read_texts"]
@@ -42,12 +42,18 @@ def read_pairs(source: PairSource) -> list[Pair]:
         pairs = list(_columns(source))
     elif isinstance(source, tuple):
         pairs = _aligned(*source)
-    elif isinstance(source, HubSource):
+    elif isinstance(source, PairFiles):
+        pairs = [pair for files in zip(source.source, source.target, strict=True) for pair in _aligned(*files)]
+    elif isinstance(source, HubPairs):
         pairs = list(_hub_pairs(source))
     else:
         pairs = builtin_pairs(source)
     stripped = [(left.strip(), right.strip()) for left, right in pairs]
-    return _some([pair for pair in stripped if all(pair)], source, "sentence pair")
+    found = _some([pair for pair in stripped if all(pair)], source, "sentence pair")
+    if isinstance(source, PairFiles | HubPairs) and source.pairs not in (None, len(found)):
+        want = f"{source.pairs:,}, as `pairs` says: another slice, other files, or another `pairs`"
+        raise InputError("data.pairs", f"{len(found):,} sentence pairs in {source}", want)
+    return found
 
 
 def _some(found: list[Any], source: object, what: str) -> list[Any]:
@@ -109,10 +115,17 @@ def _load(source: HubSource) -> Any:
     from datasets import load_dataset  # takes a second, and only hub sources need it
 
     try:
-        return load_dataset(source.hub, source.config, split=source.split)
-    except (OSError, ValueError) as error:
-        want = "a data set of the hub (or a folder of data files), with one of its configs and splits"
-        raise InputError("data.hub", f"{source.hub}: {error}", want) from error
+        return load_dataset(
+            source.hub, source.config, data_dir=source.folder, revision=source.revision, split=source.split
+        )
+    except Exception as error:
+        # Of any class: no network, no such split, a loading script (refused since datasets 4.0), a broken file, …
+        plain = (
+            "plain files: {source: a.en, target: a.de}" if isinstance(source, HubPairs) else "the path of a text file"
+        )
+        want = "a data set of the hub (or a folder of data files), with one of its configs or folders and splits"
+        script = "(one that is made by a script: with `revision: refs/convert/parquet` and a `folder`)"
+        raise InputError("data.hub", f"{source.hub}: {error}", f"{want} {script}; or {plain}") from error
 
 
 def _hub_texts(source: HubSource) -> Iterable[str]:
@@ -124,7 +137,7 @@ def _hub_texts(source: HubSource) -> Iterable[str]:
     return (str(text or "") for text in data[name])
 
 
-def _hub_pairs(source: HubSource) -> Iterator[Pair]:
+def _hub_pairs(source: HubPairs) -> Iterator[Pair]:
     data = _load(source)
     if source.column is not None:
         _check(source, "column", source.column, data.column_names)

@@ -40,8 +40,8 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
     better = "lower"
     kinds = ("encoder",)
 
-    def __init__(self, recipe: MaskedLM, seed: int) -> None:
-        super().__init__(recipe, seed)
+    def __init__(self, recipe: MaskedLM, seed: int, device: torch.device) -> None:
+        super().__init__(recipe, seed, device)
         self._train_blocks = lru_cache(maxsize=1)(self._cut_train)
         self._hidden_blocks = lru_cache(maxsize=1)(self._hide_valid)
 
@@ -55,6 +55,9 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
             seen, answers = hide(row, self._tokenizer_of(teacher), self.recipe.masked, generator_for(self.seed, row))
             found.append({"input_ids": seen[0].tolist(), "labels": answers[0].tolist()})
         return found
+
+    def validation(self, teacher: Path) -> list[Inputs]:
+        return [{"input_ids": one["input_ids"].tolist()} for one in self._cut_valid(teacher)]
 
     def batches(self, teacher: Path, sequences: Sequence[Inputs], batch: int) -> Iterator[dict[str, Tensor]]:
         pad = self._tokenizer_of(teacher).pad_token_id or 0
@@ -85,11 +88,13 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
         model.eval()
         blocks = self._hidden_blocks(teacher)[: count or self.recipe.evaluate]
         losses, right, apart = [], [], []
+        parts: list[tuple[float, ...]] = []
         for some in ordered_batches(blocks, batch or self.recipe.training.batch):
             seen, answers = (torch.stack([one[name] for one in some]) for name in ("input_ids", "labels"))
             asked = answers != IGNORED
             logits = model(input_ids=seen.to(model.device)).logits[asked.to(model.device)].float().cpu()
             losses.append(cross_entropy(logits, answers[asked], reduction="none").double())
+            parts += [(float(one.sum()), len(one)) for one in losses[-1].split(asked.sum(-1).tolist())]
             right.append(logits.argmax(-1) == answers[asked])
             # Where the model sees something else than a mask, nothing has to be fetched.
             fetched = seen[asked] == self._tokenizer_of(teacher).mask_token_id
@@ -98,7 +103,11 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
         details = {"far tokens": float(far.sum()), "accuracy": float(torch.cat(right).double().mean())}
         if far.any():
             details["far perplexity"] = math.exp(float(loss[far].mean()))
-        return Score(self.metric, math.exp(float(loss.mean())), self.better, len(blocks), None, details)
+        value = math.exp(float(loss.mean()))
+        return Score(self.metric, value, self.better, len(blocks), None, details, tuple(parts))
+
+    def forced(self, teacher: Path, count: int | None = None) -> None:
+        return None
 
     def _new_tokenizer(self) -> PreTrainedTokenizerBase:
         return byte_level(read_texts(self.recipe.data.train), self.recipe.vocabulary)
@@ -110,7 +119,7 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
             got = f"{len(tokenizer)} tokens for a model of {model.config.vocab_size}"
             raise InputError("tokenizer", got, "one with no more tokens than the model has embeddings")
         return fit(
-            model, training, self.recipe.training, self.seed,
+            model, training, self.recipe.training, self.seed, self.device,
             train=self._train_blocks(folder), valid=self._hidden_blocks(folder)[: self.recipe.evaluate],
             collate=self._collate(tokenizer),
         )  # fmt: skip
@@ -121,17 +130,21 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
             got = f"{tokenizer.name_or_path} without a mask token"
             raise InputError("tokenizer", got, "one for masked language modelling")
         if recipe.checkpoint is not None:
-            return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForMaskedLM)
+            changes = recipe.training.changes_the_model
+            return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForMaskedLM, changes)
         given = {"architecture": "BertForMaskedLM", **(recipe.model or {})}
         return from_config(given, recipe.alpha, tokenizer, recipe.length, self.seed)
 
     def _cut_train(self, tokenizer: Path) -> TextBlocks:
         return cut(read_texts(self.recipe.data.train), self._tokenizer_of(tokenizer), self.recipe.length)
 
+    def _cut_valid(self, tokenizer: Path) -> TextBlocks:
+        return cut(read_texts(self.recipe.data.valid), self._tokenizer_of(tokenizer), self.recipe.length)
+
     def _hide_valid(self, tokenizer: Path) -> list[dict[str, Tensor]]:
         loaded = self._tokenizer_of(tokenizer)
         found = []
-        for place, block in enumerate(cut(read_texts(self.recipe.data.valid), loaded, self.recipe.length)):
+        for place, block in enumerate(self._cut_valid(tokenizer)):
             # Each block by a generator of its own: the same whatever the batches are, and however many blocks.
             generator = torch.Generator().manual_seed(EVALUATION_SEED + place)
             seen, answers = hide(block["input_ids"][None], loaded, self.recipe.masked, generator)

@@ -1,4 +1,4 @@
-"""Sentence pairs as token numbers, batches of them, and words dropped from them in training."""
+"""Sentence pairs as token numbers, batches of them, and tokens dropped from their sources in training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
@@ -36,37 +35,22 @@ def encode(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, length: in
 class Collator:
     """Puts examples into a batch: padded, the decoder's inputs one step behind the labels.
 
-    In examples marked as noisy, words become the unknown token with probability `word_dropout`, in what encoder and
-    decoder see but not in what the decoder should say.
+    In examples marked as noisy, tokens of the source become the unknown one with probability `word_dropout`, each by
+    itself; the target stays as it is.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, start: int, word_dropout: float, seed: int) -> None:
         self.padding, self.start, self.word_dropout, self.seed = int(tokenizer.pad_token_id), start, word_dropout, seed
         self.unknown = tokenizer.unk_token_id
-        self.special = torch.tensor([*tokenizer.all_special_ids, start])
-        self.begins = _begins_a_word(tokenizer)
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         ids, real = padded([one["input_ids"] for one in examples], self.padding)
         inputs, decoded = padded([[self.start, *one["labels"][:-1]] for one in examples], self.padding)
         labels, _ = padded([one["labels"] for one in examples], IGNORED)
         if self.word_dropout > 0 and NOISY in examples[0]:
-            generator = generator_for(self.seed, ids, labels)
-            ids, inputs = (self._dropped(some, generator) for some in (ids, inputs))
+            drawn = torch.rand(ids.shape, generator=generator_for(self.seed, ids, labels))
+            ids = ids.masked_fill((drawn < self.word_dropout) & (real == 1), self.unknown)
         return {
             "input_ids": ids, "attention_mask": real, "decoder_input_ids": inputs, "decoder_attention_mask": decoded,
             "labels": labels,
         }  # fmt: skip
-
-    def _dropped(self, ids: Int[Tensor, "batch n"], generator: torch.Generator) -> Int[Tensor, "batch n"]:
-        """Whole words at a time: all tokens from one that begins a word to the next one that does."""
-        words = self.begins[ids].cumsum(-1)
-        dropped = torch.rand(len(ids), ids.shape[1] + 1, generator=generator) < self.word_dropout
-        return ids.masked_fill(dropped.gather(1, words) & ~torch.isin(ids, self.special), self.unknown)
-
-
-def _begins_a_word(tokenizer: PreTrainedTokenizerBase) -> Bool[Tensor, "vocabulary"]:
-    """For every token, whether it begins a word: as SentencePiece and byte-level encodings mark it, or WordPiece."""
-    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    begins = torch.tensor([str(token).startswith(("▁", "Ġ")) for token in tokens])
-    return begins if begins.any() else torch.tensor([not str(token).startswith("##") for token in tokens])

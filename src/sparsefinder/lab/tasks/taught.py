@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...hf.checkpoints import load_model
@@ -23,9 +24,9 @@ AnyRecipe = TypeVar("AnyRecipe", MaskedLM, Translation)
 class TaughtTask(Task, ABC, Generic[AnyRecipe]):
     """A task as a recipe describes it."""
 
-    def __init__(self, recipe: AnyRecipe, seed: int) -> None:
+    def __init__(self, recipe: AnyRecipe, seed: int, device: torch.device) -> None:
         self.recipe: AnyRecipe = recipe
-        self.seed = seed
+        self.seed, self.device = seed, device
         # Read once, however often a sweep evaluates.
         self._tokenizer_of = lru_cache(maxsize=2)(load_tokenizer)
 
@@ -34,11 +35,11 @@ class TaughtTask(Task, ABC, Generic[AnyRecipe]):
         given = recipe.tokenizer or recipe.checkpoint
         folder = find_tokenizer(given, training / "tokenizer", self._new_tokenizer)
         tokenizer = self._tokenizer_of(folder)
-        model = self._fit(self._start(tokenizer), tokenizer, folder, training)
+        model = self._fit(self._start(tokenizer), tokenizer, folder, training).eval().to(self.device)
         write_teacher(teacher, model, tokenizer, lambda: self.evaluate(model, folder))
 
     def load(self, teacher: Path) -> PreTrainedModel:
-        return load_model(teacher, finders=False).eval()
+        return load_model(teacher, finders=False).eval().to(self.device)
 
     @abstractmethod
     def _new_tokenizer(self) -> PreTrainedTokenizerBase:

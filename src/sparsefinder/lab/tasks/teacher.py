@@ -16,7 +16,7 @@ from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, s
 from ...errors import InputError
 from ...files import whole_folder, write_text
 from ...hf.checkpoints import load_model, save_model
-from ...hf.models import use_entmax
+from ...hf.models import alpha_of, use_entmax
 from .base import Score, described
 
 __all__ = ["from_checkpoint", "from_config", "write_teacher"]
@@ -25,11 +25,12 @@ SPECIAL = ("pad", "bos", "eos", "cls", "sep", "mask")
 POSITIONS = "max_position_embeddings"
 
 
-def from_checkpoint(name: str, alpha: float, auto: Any, **changes: Any) -> PreTrainedModel:
+def from_checkpoint(name: str, alpha: float, auto: Any, trained_on: bool = False, **changes: Any) -> PreTrainedModel:
     """A checkpoint with entmax attention, as the class that `auto` (AutoModelForMaskedLM, say) has for it.
 
     Its weights become float32, whatever they were saved in: small updates vanish in half precision, and a CPU is slow
     with it.
+    trained_on: training follows, so that it may go on with another α than it has: from softmax to 1.5, say.
     changes: entries of its config to change, where it has them.
     """
     try:
@@ -40,8 +41,12 @@ def from_checkpoint(name: str, alpha: float, auto: Any, **changes: Any) -> PreTr
         raise InputError("checkpoint", f"{name}, a {config.model_type}", f"one that {auto.__name__} knows")
     changes = {key: value for key, value in changes.items() if hasattr(config, key)}
     kind = auto._model_mapping[type(config)]
+    own = trained_on and getattr(config, "entmax", None) is not None
     # A teacher attends to all pairs, also where finders were saved with it.
-    return load_model(name, alpha=alpha, model_class=kind, finders=False, dtype=torch.float32, **changes)
+    model = load_model(
+        name, alpha=None if own else alpha, model_class=kind, finders=False, dtype=torch.float32, **changes
+    )
+    return use_entmax(model, alpha) if own and alpha_of(model) != alpha else model
 
 
 def from_config(

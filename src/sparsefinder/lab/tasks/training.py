@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.data_loader import prepare_data_loader
 from safetensors import SafetensorError
 from torch import Tensor
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 from transformers import (
     EarlyStoppingCallback,
     PreTrainedModel,
@@ -33,6 +34,7 @@ from ...errors import InputError
 from ...files import DiskError, write_text
 from ...hf.checkpoints import load_model
 from ..recipe import Training
+from .order import Order
 
 __all__ = ["Example", "Examples", "fit", "generator_for", "last_checkpoint"]
 
@@ -40,8 +42,6 @@ __all__ = ["Example", "Examples", "fit", "generator_for", "last_checkpoint"]
 COMPLETE = "complete.json"
 # The last ones are kept: one may be half written and one half deleted when the process is killed.
 KEPT = 3
-# Sentences of so many batches are sorted by length together: enough for little padding, few enough to stay shuffled.
-POOL = 50
 
 # What the model takes, by name: token numbers, mostly.
 Example = Mapping[str, Any]
@@ -59,30 +59,6 @@ class Examples(Dataset[Example]):
 
     def __getitem__(self, place: int) -> Example:
         return self.examples[place]
-
-
-class Order(Sampler[int]):
-    """A new order for each epoch, by seed and epoch alone, in which examples of a batch are about as long."""
-
-    def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:
-        self.lengths, self.batch, self.seed, self.epoch = lengths, batch, seed, 0
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __iter__(self) -> Iterator[int]:
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-        order = torch.randperm(len(self.lengths), generator=generator).tolist()
-        pool = POOL * self.batch
-        batches: list[list[int]] = []
-        for start in range(0, len(order), pool):
-            # Sorting is stable: where all are as long, the order stays a random one.
-            together = sorted(order[start : start + pool], key=lambda place: self.lengths[place])
-            batches += [together[first : first + self.batch] for first in range(0, len(together), self.batch)]
-        # A last batch that is not full stays last, so that all others are cut where they should be.
-        whole = len(order) // self.batch
-        shuffled = torch.randperm(whole, generator=generator).tolist() + list(range(whole, len(batches)))
-        return iter([place for number in shuffled for place in batches[number]])
 
 
 class Keeper(TrainerCallback):
@@ -103,12 +79,19 @@ class Keeper(TrainerCallback):
 
 
 class OrderedTrainer(Trainer):
-    """The Trainer, with our order of the data."""
+    """The Trainer, with our batches of the data."""
 
     order: Order
 
-    def _get_train_sampler(self, train_dataset: Dataset[Example] | None = None) -> Sampler[int]:
-        return self.order
+    def get_train_dataloader(self) -> DataLoader[Example]:
+        assert self.train_dataset is not None
+        pin = self.args.dataloader_pin_memory
+        batches = DataLoader(
+            self.train_dataset, batch_sampler=self.order, collate_fn=self.data_collator, pin_memory=pin
+        )
+        # As the Trainer's own are prepared, but for one process: the order has our share of the batches already, and
+        # to share batches of several sizes is nothing that accelerate does.
+        return prepare_data_loader(batches, self.args.device, num_processes=1, process_index=0, put_on_device=True)
 
 
 def fit(
@@ -116,6 +99,7 @@ def fit(
     folder: Path,
     training: Training,
     seed: int,
+    device: torch.device,
     *,
     train: Sequence[Example],
     valid: Sequence[Example],
@@ -126,14 +110,17 @@ def fit(
 
     With `training.patience`, the model returned is the best one on `valid`, else the last one.
     """
-    if training.steps == 0 and training.epochs is None:
+    if not training.changes_the_model:
         return model
     last = last_checkpoint(folder)
     if last is None or not _ended(last):
-        order = Order([len(example["input_ids"]) for example in train], training.batch, seed)
+        # By the source; where tokens count, by the longer of both sides.
+        sides = ("input_ids",) if training.tokens is None else ("input_ids", "labels")
+        lengths = [max(len(example[side]) for side in sides if side in example) for example in train]
+        order = Order(lengths, training.batch, seed, training.tokens, _share())
         trainer = OrderedTrainer(
             model,
-            _arguments(training, folder, seed, label_smoothing),
+            _arguments(training, folder, seed, device, label_smoothing),
             data_collator=collate,
             train_dataset=Examples(train),
             eval_dataset=Examples(valid),
@@ -163,7 +150,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 def generator_for(seed: int, *batch: Tensor) -> torch.Generator:
     """A generator that depends on the seed and on a batch's content alone, so that a resumed training draws the same.
 
-    Batches are put together anew in each epoch, so what is drawn for an example differs from epoch to epoch.
+    Batches, or the examples in them, come in another order in each epoch, so what is drawn for an example differs.
     """
     state = seed & 0xFFFF_FFFF
     for one in batch:
@@ -171,7 +158,14 @@ def generator_for(seed: int, *batch: Tensor) -> torch.Generator:
     return torch.Generator().manual_seed(state)
 
 
-def _arguments(training: Training, folder: Path, seed: int, label_smoothing: float) -> TrainingArguments:
+def _share() -> tuple[int, int]:
+    """Which of the processes that train together this is, and how many they are."""
+    return PartialState().process_index, PartialState().num_processes
+
+
+def _arguments(
+    training: Training, folder: Path, seed: int, device: torch.device, label_smoothing: float
+) -> TrainingArguments:
     constant = training.schedule == "constant" and training.warmup_steps > 0
     return TrainingArguments(
         output_dir=str(folder),
@@ -186,6 +180,8 @@ def _arguments(training: Training, folder: Path, seed: int, label_smoothing: flo
         weight_decay=training.weight_decay,
         adam_beta1=training.betas[0],
         adam_beta2=training.betas[1],
+        adam_epsilon=training.epsilon,
+        max_grad_norm=training.clip,
         label_smoothing_factor=label_smoothing,
         logging_steps=max(1, training.every // 5),
         eval_strategy="steps",
@@ -200,11 +196,10 @@ def _arguments(training: Training, folder: Path, seed: int, label_smoothing: flo
         greater_is_better=False if training.patience else None,
         restore_callback_states_from_checkpoint=True,
         bf16=training.precision == "bfloat16",
-        # Where there is nothing better; the Trainer wants to be told so for bfloat16.
-        use_cpu=not torch.accelerator.is_available(),
+        use_cpu=device.type == "cpu",
         report_to=[name for name in training.log_to if name != "tensorboard"] or "none",
         remove_unused_columns=False,
-        dataloader_pin_memory=torch.cuda.is_available(),
+        dataloader_pin_memory=device.type == "cuda",
         seed=seed,
         data_seed=seed,
     )

@@ -16,6 +16,7 @@ from ...errors import InputError
 from ..recipe import Translation
 from .base import Inputs, Score, Tokens, draw, ordered_batches, padded
 from .data import Pair, read_pairs
+from .scores import bleu_parts
 from .sentences import NOISY, Collator, encode
 from .taught import TaughtTask
 from .teacher import from_checkpoint, from_config
@@ -32,8 +33,8 @@ class TranslationTask(TaughtTask[Translation]):
     better = "higher"
     kinds = ("decoder",)
 
-    def __init__(self, recipe: Translation, seed: int) -> None:
-        super().__init__(recipe, seed)
+    def __init__(self, recipe: Translation, seed: int, device: torch.device) -> None:
+        super().__init__(recipe, seed, device)
         self._start_of = lru_cache(maxsize=2)(_decoder_start)
         self._train_examples = lru_cache(maxsize=1)(self._encode_train)
         self._test_examples = lru_cache(maxsize=1)(self._encode_test)
@@ -42,6 +43,9 @@ class TranslationTask(TaughtTask[Translation]):
         examples = self._train_examples(teacher)
         long = [place for place, one in enumerate(examples) if len(one["labels"]) > longer_than]
         return [examples[place] for place in draw(long, count, self.seed)]
+
+    def validation(self, teacher: Path) -> list[Inputs]:
+        return list(encode(read_pairs(self.recipe.data.valid), self._tokenizer_of(teacher), self.recipe.length))
 
     def batches(self, teacher: Path, sequences: Sequence[Inputs], batch: int) -> Iterator[dict[str, Tensor]]:
         collate = Collator(self._tokenizer_of(teacher), self._start_of(teacher), 0.0, self.seed)
@@ -86,7 +90,12 @@ class TranslationTask(TaughtTask[Translation]):
         result = bleu.corpus_score(said, [wanted])
         right = sum(one == other for one, other in zip(said, wanted, strict=True))
         details = {"exact sentences": right / len(said), "length ratio": result.sys_len / result.ref_len}
-        return Score(self.metric, result.score, self.better, len(said), str(bleu.get_signature()), details)
+        signature, parts = str(bleu.get_signature()), bleu_parts(said, wanted)
+        return Score(self.metric, result.score, self.better, len(said), signature, details, parts)
+
+    def forced(self, teacher: Path, count: int | None = None) -> Iterator[dict[str, Tensor]]:
+        _, examples = self._test_examples(teacher)
+        return self.batches(teacher, examples[: count or self.recipe.evaluate], self.recipe.training.batch)
 
     @torch.no_grad()
     def _translate(
@@ -121,9 +130,11 @@ class TranslationTask(TaughtTask[Translation]):
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, training: Path
     ) -> PreTrainedModel:
         recipe, start = self.recipe, model.config.decoder_start_token_id
+        # What is wrong with the test data is said now, and not after hours of training.
+        self._test_examples(folder)
         noisy: list[Example] = [{**one, NOISY: True} for one in self._train_examples(folder)]
         return fit(
-            model, training, recipe.training, self.seed,
+            model, training, recipe.training, self.seed, self.device,
             train=noisy, valid=encode(read_pairs(recipe.data.valid), tokenizer, recipe.length),
             collate=Collator(tokenizer, start, recipe.word_dropout, self.seed), label_smoothing=recipe.label_smoothing,
         )  # fmt: skip
@@ -131,7 +142,10 @@ class TranslationTask(TaughtTask[Translation]):
     def _start(self, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
         recipe = self.recipe
         if recipe.checkpoint is not None:
-            return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForSeq2SeqLM, dropout=recipe.dropout)
+            return from_checkpoint(
+                recipe.checkpoint, recipe.alpha, AutoModelForSeq2SeqLM, recipe.training.changes_the_model,
+                dropout=recipe.dropout,
+            )  # fmt: skip
         given = {"architecture": "MarianMTModel", **(recipe.model or {})}
         return from_config(
             given, recipe.alpha, tokenizer, recipe.length, self.seed, dropout=recipe.dropout, scale_embedding=True,

@@ -8,7 +8,7 @@ import { rowName } from "report/grid.js";
 export function showClusters() {
   const host = section("clusters");
   if (data.clusters.why) return host.append(note(withCode(data.clusters.why)));
-  const { found, sentences } = data.clusters;
+  const { found, sequences } = data.clusters;
   const state = { finder: found[0], ...found[0].start, given: "cluster" };
   const tables = make("div", { class: "pair", id: "cluster-tables" });
   const update = async () => {
@@ -19,7 +19,7 @@ export function showClusters() {
     make(
       "p",
       {},
-      `Which parts of speech fall into the same cluster, and so attend to each other, in ${sentences} sentence${sentences === 1 ? "" : "s"}. `,
+      `Which parts of speech fall into the same cluster, and so attend to each other, over the validation text (${sequences} sequence${sequences === 1 ? "" : "s"}). `,
       "It starts with the head whose clusters say most about the tags.",
     ),
     controls(state, update),

@@ -28,6 +28,7 @@ function decodedCloud(encoded) {
   if (!encoded) return null;
   const cloud = { ...encoded };
   for (const name of ["series", "own", "extra", "x", "y", "best"]) cloud[name] = column(encoded[name]);
+  cloud.told = Object.fromEntries(Object.entries(encoded.told).map(([name, each]) => [name, column(each)]));
   return cloud;
 }
 

@@ -1,7 +1,11 @@
 // Numbers as readers see them.
 
-// A number and its unit stay on one line.
-export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}\u00a0%`;
+// A number and its unit stay on one line; where there was nothing to divide by, there is none.
+export const percent = (share, digits = 1) =>
+  share === null || Number.isNaN(share) ? "–" : `${(100 * share).toFixed(digits)}\u00a0%`;
+
+// The interval of a number.
+export const brackets = (within) => `[${within.map((end) => end.toFixed(3)).join(", ")}]`;
 
 // Three digits of a time, whatever its size.
 export function duration(seconds) {

@@ -1,6 +1,6 @@
 // The recall of every head at a sparsity that readers choose.
 
-import { data } from "report/data.js";
+import { clouds, data } from "report/data.js";
 import { choice, figure, make } from "report/elements.js";
 import { percent } from "report/format.js";
 import { headGrid } from "report/grid.js";
@@ -51,7 +51,7 @@ function sparsitySlider(update) {
     min: 0,
     max: 1 - step,
     step,
-    value: Math.min(0.95, Math.max(0.5, Math.round(data.gold * 20 - 1) / 20)),
+    value: Math.min(0.95, Math.max(0.5, Math.round(clouds.recall.gold * 20 - 1) / 20)),
     id: "sparsity",
     oninput() {
       say();

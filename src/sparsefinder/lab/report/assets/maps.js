@@ -159,7 +159,7 @@ function sentenceRanking(go) {
       title.textContent = `Sentences by recall in layer ${layer}, head ${head}`;
       const order = data.maps.sentences
         .map((one, place) => ({ place, text: one.text, recall: one.found[finder]?.[site]?.recall[head] }))
-        .filter((one) => one.recall !== undefined)
+        .filter((one) => Number.isFinite(one.recall))
         .sort((one, other) => other.recall - one.recall);
       list.replaceChildren(...order.map((one) => make("li", {}, item(one, sentence))));
     },

@@ -16,7 +16,7 @@ export function showPareto() {
       "p",
       {},
       "Each small mark is one setting of a method; lines join the settings that no other one of the same method beats. ",
-      "Further right and higher up is better. The dashed line is the sparsity of the teacher itself, the star the full entmax model. ",
+      "Further right and higher up is better. The dashed line is the sparsity of the full model’s own graphs on the sequences of the chart, the star the full entmax model. ",
       "Lines only guide the eye: nothing between two marks was measured.",
     ),
     legend(),
@@ -38,6 +38,7 @@ function linesOf(cloud) {
     best: [],
   }));
   for (let place = 0; place < cloud.x.length; place++) {
+    if (!Number.isFinite(cloud.x[place]) || !Number.isFinite(cloud.y[place])) continue;
     const line = lines[cloud.series[place]];
     (cloud.best[place] ? line.best : line.all).push(place);
   }
@@ -45,10 +46,10 @@ function linesOf(cloud) {
   return lines.filter((line) => line.best.length);
 }
 
-const goldRule = () =>
-  data.gold === null ? [] : [{ axis: "x", value: data.gold, label: `gold ${percent(data.gold)}` }];
-const sparsityAxis = (xs) => {
-  const [low, high] = roomy(data.gold === null ? xs : [...xs, data.gold]);
+const goldRule = ({ gold }) => (gold === null ? [] : [{ axis: "x", value: gold, label: `gold ${percent(gold)}` }]);
+const goldStar = ({ gold }, y) => (gold === null ? null : { x: gold, y, label: "full entmax model" });
+const sparsityAxis = ({ x, gold }) => {
+  const [low, high] = roomy(gold === null ? x : [...x, gold]);
   return {
     title: SPARSITY_TITLE,
     range: [Math.max(0, low), Math.min(1.01, high)],
@@ -64,17 +65,18 @@ function recallFigure() {
     label: "Sparsity and recall of every method",
     legend: true,
     lines,
-    x: sparsityAxis(cloud.x),
+    x: sparsityAxis(cloud),
     y: {
       title: "recall (% of gold pairs found)",
       range: [Math.max(0, low), 1.02],
       format: (value) => (100 * value).toFixed(0),
     },
-    rules: goldRule(),
-    star: data.gold === null ? null : { x: data.gold, y: 1, label: "full entmax model" },
+    rules: goldRule(cloud),
+    star: goldStar(cloud, 1),
     describe: (line, place) => [
       settingWords(cloud, place),
       `sparsity ${percent(cloud.x[place])} · recall ${percent(cloud.y[place])}`,
+      rowsTold(cloud, place),
     ],
   });
   view.box.id = "recall-chart";
@@ -98,13 +100,14 @@ function scoreFigure() {
     label: `Sparsity and ${score.axis} of every method`,
     legend: true,
     lines,
-    x: sparsityAxis(cloud.x),
+    x: sparsityAxis(cloud),
     y: { title: score.axis, range: [low, high] },
-    rules: [...goldRule(), { axis: "y", value: full, label: `full model ${score.value.toFixed(2)}`, dash: "2 3" }],
-    star: data.gold === null ? null : { x: data.gold, y: full, label: "full entmax model" },
+    rules: [...goldRule(cloud), { axis: "y", value: full, label: `full model ${score.value.toFixed(2)}`, dash: "2 3" }],
+    star: goldStar(cloud, full),
     describe: (line, place) => [
       settingWords(cloud, place),
       `sparsity ${percent(cloud.x[place])} · ${score.metric} ${realScore(cloud.y[place]).toFixed(2)}`,
+      rowsTold(cloud, place),
     ],
   });
   view.box.id = "score-chart";
@@ -119,17 +122,35 @@ function scoreFigure() {
   );
 }
 
+// Queries whose output is exact, since all of their gold pairs were found, and those for which nothing was predicted.
+const rowsTold = ({ told }, place) =>
+  `exact rows ${percent(told.full_recall[place])} · empty rows ${percent(told.empty_rows[place])}`;
+
+// What is told of a point besides its place; in the model, recall is against the graphs that it had there itself.
+const HEADINGS = {
+  recall: "Own recall",
+  precision: "Precision",
+  full_recall: "Exact rows",
+  empty_rows: "Empty rows",
+  pooled_sparsity: "Pooled sparsity",
+  pooled_recall: "Pooled recall",
+  pooled_precision: "Pooled precision",
+  decoding_sparsity: "Sparsity while decoding",
+};
+
 function frontierNumbers(cloud, lines, quality, format) {
+  const told = Object.keys(HEADINGS).filter((name) => cloud.told[name] && !(name === "recall" && quality === "Recall"));
   return numbers("Numbers of the frontiers", () =>
     table(
-      `Points on the frontier of each method`,
-      ["Method", "Setting", "Sparsity", quality],
+      `Points on the frontier of each method: means over sequences, layers and heads; pooled ones are of all pairs together`,
+      ["Method", "Setting", "Sparsity", quality, ...told.map((name) => HEADINGS[name])],
       lines.flatMap((line) =>
         line.best.map((place) => [
           line.label,
           settingWords(cloud, place),
           percent(cloud.x[place]),
           format(cloud.y[place]),
+          ...told.map((name) => percent(cloud.told[name][place])),
         ]),
       ),
     ),
