@@ -29,9 +29,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from benchmarks.timing import Spread, interleaved, ratio, seconds_of, turns_within
 from sparsefinder import Graph, Layout, attention
 from sparsefinder.attending.native import counting
+from sparsefinder.lab.bench.clock import Spread, interleaved, ratio, seconds_of, turns_within
 
 HEADS = 8
 SECONDS = 3.0  # about as long each row may take, after the warm-up

@@ -21,8 +21,8 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import entmax as peer
 
-from benchmarks.timing import interleaved, ratio
 from sparsefinder import entmax
+from sparsefinder.lab.bench.clock import interleaved, ratio
 
 # The name in the table, of how many rows one is taken (bisection takes its time), the peer's function, ours.
 CASES: list[tuple[str, int, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = [

@@ -31,7 +31,6 @@ from torch import Tensor
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.recall import record
-from benchmarks.timing import interleaved, ratio, seconds_of
 from sparsefinder import Finder, attention
 from sparsefinder.finders import (
     BigBird,
@@ -47,6 +46,7 @@ from sparsefinder.finders import (
     Sketch,
 )
 from sparsefinder.finders.fixed import united
+from sparsefinder.lab.bench.clock import interleaved, ratio, seconds_of
 from sparsefinder.learning.learn import learn
 from sparsefinder.learning.moments import low_rank
 from sparsefinder.learning.projection import Projection

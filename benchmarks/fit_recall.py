@@ -20,8 +20,8 @@ import torch
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.recall import record
-from benchmarks.timing import seconds_of
 from sparsefinder import Fitting, GraphMetrics, Sparsefinder, Traces
+from sparsefinder.lab.bench.clock import seconds_of
 from sparsefinder.learning.learn import learn
 from sparsefinder.learning.projection import Projection
 from sparsefinder.traces.store import Site

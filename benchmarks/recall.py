@@ -30,7 +30,6 @@ from transformers import AutoTokenizer
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from benchmarks.timing import seconds_of
 from sparsefinder import Finder, Window, load_model
 from sparsefinder.finders import (
     BigBird,
@@ -49,6 +48,7 @@ from sparsefinder.finders import (
 )
 from sparsefinder.finders.dials import Needs
 from sparsefinder.hf.recording import record_traces
+from sparsefinder.lab.bench.clock import seconds_of
 from sparsefinder.lab.sweep.masks import masks_of
 from sparsefinder.lab.sweep.tally import GoldPairs, tally
 from sparsefinder.learning.learn import learn, refine

@@ -23,7 +23,7 @@ import torch
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from benchmarks.timing import interleaved, ratio, seconds_of
+from sparsefinder.lab.bench.clock import interleaved, ratio, seconds_of
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Recipe
 from sparsefinder.lab.sweep.fit_stage import fit

@@ -27,9 +27,9 @@ from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig, BertForMa
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from benchmarks.timing import interleaved, ratio
 from sparsefinder import GraphMetrics, record, use_entmax
 from sparsefinder.hf.interface import register
+from sparsefinder.lab.bench.clock import interleaved, ratio
 
 WORDS = 8000
 MASKED = 0.15

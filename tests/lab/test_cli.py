@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sparsefinder.finders import methods
 from sparsefinder.lab import cli
 
-COMMANDS = ("run", "train", "trace", "fit", "sweep", "report", "points", "methods")
+COMMANDS = ("run", "train", "trace", "fit", "sweep", "report", "points", "bench", "doctor", "methods")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -16,7 +16,7 @@ def test_every_command_has_help(command: str) -> None:
     result = CliRunner().invoke(cli.app, [command, "--help"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
     if command != "methods":
-        assert f"sparsefinder {command} " in result.output
+        assert f"sparsefinder {command}" in result.output
 
 
 def test_methods_lists_them_all() -> None:
@@ -31,6 +31,11 @@ def test_methods_lists_them_all() -> None:
         (["run", "nowhere.yaml"], "nowhere.yaml, which is not there"),
         (["points", "nowhere"], "the folder of a run"),
         (["report", "nowhere"], "the folder of a run"),
+        (["bench", "nowhere"], "the folder of a run"),
+        (["bench", "nowhere", "--text", "text.txt"], "the folder of a run, or of a saved model"),
+        (["bench", "nowhere", "--methods", "sketsh"], "did you mean 'sketch'?"),
+        (["bench", "nowhere", "--lengths", "a"], "lengths: got 'a'"),
+        (["doctor", "nowhere"], "the folder of a run, or none"),
     ],
 )
 def test_errors_are_one_line(

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..errors import SparsefinderError
+from ..errors import InputError, SparsefinderError
 from .folder import check_folder
 from .recipe import Recipe, load_recipe
 
@@ -137,6 +137,96 @@ def points(run: RunPath) -> None:
     from .sweep import print_summary
 
     print_summary(check_folder(run))
+
+
+@app.command()
+def bench(
+    what: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of a saved entmax model.")],
+    text: Annotated[
+        Path | None, typer.Option(help="For a saved model: a text file to fit to and to measure on.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Some methods, with settings after colons: sketch,kmeans:clusters=16:top_k=2.")
+    ] = None,
+    lengths: Annotated[
+        str | None, typer.Option(help="Tokens in a sequence: 512,1024. As far as the model goes.")
+    ] = None,
+    recall: Annotated[float, typer.Option(help="What finders are set for, on training data.")] = 0.95,
+    repeats: Annotated[int, typer.Option(help="How often each is timed.")] = 7,
+    budget: Annotated[float | None, typer.Option(help="About how many seconds it may take; the rest is left.")] = None,
+    blocks: Annotated[
+        str | None, typer.Option(help="Attended blocks, 2,3,4,8,16,22 if not given; none to skip.")
+    ] = None,
+    sizes: Annotated[str | None, typer.Option(help="Sizes of these blocks, 2,4,8,16 unless given.")] = None,
+    clusters: Annotated[str | None, typer.Option(help="Clusters of v2, 2,4,8,12,16,20 unless given.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure also what was measured before.")] = False,
+    chart: Annotated[Path | None, typer.Option(help="Also write a chart of time by length, as SVG.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="For a saved model that does not say its α.")] = None,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Measure quality and time of every finder, beside full entmax and softmax attention: alone, and in the model.
+
+    Finders are fitted to training data for a recall, and measured on other text. All take turns, so that what is
+    compared met the same moments of the machine: leave it alone meanwhile. Results go to points/bench of the run (of
+    runs/bench-NAME for a saved model), and onto the page of its report; what is there is not measured again.
+
+    Examples:
+        sparsefinder bench runs/demo-mlm
+
+        sparsefinder bench runs/demo-mlm --methods sketch,probe --lengths 512,1024 --budget 600
+
+        sparsefinder bench my-teacher --text wiki.txt --blocks none --chart docs/crossover.svg
+    """
+    from transformers.utils.logging import disable_progress_bar
+
+    from .bench.asked import Asked
+    from .bench.bench import bench as measure
+    from .bench.subject import of_model, of_run
+    from .bench.table import print_tables
+
+    asked = Asked.of_words(
+        methods, lengths, blocks, sizes, clusters, recall=recall, repeats=repeats, budget=budget, again=again
+    )
+    of_a_run = (what / "recipe.yaml").is_file()
+    if of_a_run and text is not None:
+        raise InputError("--text", text, f"none: {what} is the folder of a run, which has a text of its own")
+    if not of_a_run and text is None and (what / "config.json").is_file():
+        raise InputError("--text", "none", f"a text file, as {what} is the folder of a model and not of a run")
+    # A bar for every file that is read would bury the one that says how far it is.
+    disable_progress_bar()
+    subject = of_run(what) if text is None else of_model(what, text, runs, alpha)
+    print_tables(measure(subject, asked, say=lambda line: console.print(line, highlight=False)))
+    print(f"points: {subject.folder / 'points/bench'}")
+    if chart is not None:
+        from .report.figures_bench import write_chart
+
+        write_chart(subject.folder, chart)
+        print(f"chart: {chart}")
+
+
+@app.command()
+def doctor(
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The folder of a benchmarked run.")] = None,
+) -> None:
+    """Say what runs here and why: backend, kernel, threads, and from which length each finder pays.
+
+    Lengths are those of the run's benchmark; without one, they are measured on made-up queries and keys, in seconds.
+    Ends with 1 if something is broken.
+
+    Examples:
+        sparsefinder doctor
+
+        sparsefinder doctor runs/demo-mlm
+    """
+    from .doctor import examine
+    from .folder import RunFolder
+
+    if run is not None and not run.is_dir():
+        raise InputError("RUN", run, "the folder of a run, or none")
+    found = examine(None if run is None else RunFolder(run))
+    print(found)
+    if found.broken:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -14,12 +14,14 @@ from sparsefinder.lab.report.figures_heads import heads_figure
 from sparsefinder.lab.report.figures_pareto import pareto_figure
 from sparsefinder.lab.report.figures_timing import timing_figure
 
+from ..bench.made_up import add_bench
 from .made_up import Sizes, make_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Content:
     folder = make_run(tmp_path_factory.mktemp("run") / "made-up", Sizes(layers=2, heads=2))
+    add_bench(folder.path)
     return Content(folder, load_recipe(folder / "recipe.yaml"))
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from ...errors import SparsefinderError
 from ...traces.store import Traces
+from ..bench.points import read_bench
 from ..folder import RunFolder
 from ..recipe import Recipe
 from ..sweep.measured import Measured, measured_recall, measured_scores
 from ..sweep.settings import FULL
+from .bench import BenchResults, bench_results
 from .charts import Cloud, FullScore, HeadFrontiers, fixed_window, head_frontiers
 from .clusters import ClusterTags, cluster_tags
 from .examples import SentenceTokens, read_examples
@@ -115,3 +117,7 @@ class Content:
     @cached_property
     def timing(self) -> RunningTimes | None:
         return None if self.score is None else running_times(read_rows(self.folder, "timing"), self.score)
+
+    @cached_property
+    def bench(self) -> BenchResults | None:
+        return bench_results(read_bench(self.folder))

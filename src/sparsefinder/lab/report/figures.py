@@ -11,6 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from .content import Content
+from .figures_bench import bench_figure
 from .figures_clusters import cluster_figure
 from .figures_heads import heads_figure, heatmap_figure
 from .figures_maps import maps_figure
@@ -28,6 +29,7 @@ FIGURES: dict[str, Callable[[Content], Figure | None]] = {
     "clusters": cluster_figure,
     "timing": timing_figure,
     "timing-by-size": sizes_figure,
+    "bench": bench_figure,
 }
 LOOK: Any = {
     "font.family": "serif",

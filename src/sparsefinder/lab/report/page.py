@@ -10,6 +10,7 @@ from typing import Any
 
 from ..sweep.measured_setting import NO_PARAMETERS
 from ..sweep.summary import COSTED, RECALLS
+from .bench import DASHES
 from .charts import SLIDER_STEPS, dash, head_names
 from .clusters import SIDES
 from .content import Content
@@ -65,6 +66,7 @@ def _data(content: Content) -> dict[str, Any]:
         **_recall(content),
         "clusters": _clusters(content),
         "timing": _timing(content),
+        "bench": _bench(content),
         "provenance": provenance(content.folder, recipe),
         "maps": None,
     }
@@ -112,6 +114,16 @@ def _timing(content: Content) -> dict[str, Any] | None:
     for method in timing["methods"]:
         method["style"] = _style(method["method"], 0)
     return timing
+
+
+def _bench(content: Content) -> dict[str, Any] | None:
+    if content.bench is None:
+        return None
+    found = content.bench.to_page()
+    for line in found["lines"]:
+        line["style"] = _style(line["method"], line["rank"])
+        line["style"]["dash"] = DASHES.get(line["method"], line["style"]["dash"])
+    return found
 
 
 def _series(one: Series) -> dict[str, Any]:

@@ -26,7 +26,7 @@ function columns(axis, { inner, across }) {
 }
 
 function rows(axis, { inner, upwards }) {
-  const values = ticks(axis.range, 6);
+  const values = axis.ticks ?? ticks(axis.range, 6);
   const format = axis.format ?? plain(values);
   return values.flatMap((value) => [
     draw("path", { class: "gridline", d: `M${inner.left} ${upwards(value)}H${inner.right}` }),

@@ -1,5 +1,6 @@
 // Every section in turn. One that fails says so and leaves the others alone.
 
+import { showBench } from "report/bench.js";
 import { showClusters } from "report/clusters.js";
 import { note, section } from "report/elements.js";
 import { showHeads } from "report/heads.js";
@@ -15,7 +16,10 @@ const SECTIONS = {
   heads: showHeads,
   maps: showMaps,
   clusters: showClusters,
-  timing: showTiming,
+  timing() {
+    showTiming();
+    showBench();
+  },
   provenance: showProvenance,
 };
 

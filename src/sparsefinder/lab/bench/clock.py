@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
+from typing import TypeVar
 
-__all__ = ["Spread", "interleaved", "ratio", "seconds_of", "turns_within"]
+__all__ = ["Spread", "in_turns", "interleaved", "laps", "ratio", "seconds_of", "turns_within"]
 
 Work = Callable[[], object]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -37,19 +40,33 @@ def seconds_of(work: Work) -> float:
     return time.perf_counter() - start
 
 
+def laps(first: Callable[[], Result], second: Callable[[Result], object]) -> tuple[float, float]:
+    """How long each of two steps takes, the second of which goes on with what the first gave."""
+    start = time.perf_counter()
+    found = first()
+    middle = time.perf_counter()
+    second(found)
+    return middle - start, time.perf_counter() - middle
+
+
+def in_turns(*work: Callable[[], Result], repeats: int) -> list[list[Result]]:
+    """What each piece of work gives, taking turns so that a slow moment of the machine hits all of them."""
+    kept: list[list[Result]] = [[] for _ in work]
+    for _ in range(repeats):
+        for once, results in zip(work, kept, strict=True):
+            results.append(once())
+    return kept
+
+
 def interleaved(*work: Work, repeats: int = 7, warm_up: bool = True) -> list[list[float]]:
-    """Seconds of each piece of work, taking turns so that a slow moment of the machine hits all of them.
+    """Seconds of each piece of work, in turns.
 
     warm_up: do each once before it counts, as memory is fetched and caches fill; not needed if that was done already.
     """
     if warm_up:
         for once in work:
             once()
-    times: list[list[float]] = [[] for _ in work]
-    for _ in range(repeats):
-        for once, kept in zip(work, times, strict=True):
-            kept.append(seconds_of(once))
-    return times
+    return in_turns(*(partial(seconds_of, once) for once in work), repeats=repeats)
 
 
 def turns_within(seconds: float, *work: Work, least: int = 3, most: int = 201) -> int:

@@ -1,0 +1,96 @@
+"""Time by length, for each method: a figure for print, and a chart for a README, on light and on dark ground."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from ...errors import InputError
+from ...files import whole_file
+from ..bench.points import read_bench
+from ..folder import RunFolder
+from .bench import DASHES, BenchLine, BenchResults, bench_results
+from .charts import dash
+from .content import Content
+from .methods import style
+
+__all__ = ["bench_figure", "write_chart"]
+
+PANELS = {"alone": "Attention alone: finding and attending (ms)", "forward": "Whole forward (ms)"}
+# Between black and white: it can be read on both.
+GREY = "#808080"
+README: Any = {
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "svg.fonttype": "none",
+    # The same picture, the same file.
+    "svg.hashsalt": "sparsefinder",
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), GREY),
+}
+
+
+def bench_figure(content: Content) -> Figure | None:
+    """Attention alone on the left, the whole forward on the right; nothing where there is one length alone."""
+    found = content.bench
+    if found is None or len(found.lengths) < 2:
+        return None
+    figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+    axes = figure.subplots(1, 2)
+    for panel, (name, title) in zip(axes, PANELS.items(), strict=True):
+        _panel(panel, found, name, lambda line: style(line.entry.method).light)
+        panel.set(xlabel="Tokens", ylabel=title)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4)
+    return figure
+
+
+def write_chart(folder: RunFolder, path: Path) -> None:
+    """Write attention alone by length as an SVG without a background."""
+    found = bench_results(read_bench(folder))
+    if found is None or len(found.lengths) < 2:
+        measured = "none" if found is None else f"{found.lengths[0]} alone"
+        raise InputError("chart", f"lengths measured: {measured}", "two lengths at least: --lengths 512,1024")
+    with matplotlib.rc_context(README):
+        figure = Figure(figsize=(8.3, 4.4), layout="constrained")
+        axes = figure.subplots()
+        _panel(axes, found, "alone", _between)
+        axes.set(xlabel="tokens in a sequence", ylabel="finding and attending, ms a sequence")
+        axes.spines[["top", "right"]].set_visible(False)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=10)
+        with whole_file(path) as file:
+            figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+
+
+def _panel(axes: Axes, found: BenchResults, name: str, colour: Callable[[BenchLine], str]) -> None:
+    for line in found.lines:
+        rows = [row for row in line.rows if row[name] is not None]
+        lengths = [row["length"] for row in rows]
+        shade = colour(line)
+        axes.plot(
+            lengths, [1000 * row[name] for row in rows], label=line.entry.label, color=shade, markersize=5,
+            marker=style(line.entry.method).marker, linestyle=DASHES.get(line.entry.method, dash(line.rank)),
+            linewidth=1.6 if line.entry.finds else 2.2, markerfacecolor=shade if line.rank == 0 else "none",
+        )  # fmt: skip
+        low, high = ([1000 * row[f"{name}_{end}"] for row in rows] for end in ("low", "high"))
+        axes.fill_between(lengths, low, high, color=shade, alpha=0.15, linewidth=0)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(found.lengths)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.grid(visible=True, color=GREY, alpha=0.25, linewidth=0.6)
+
+
+def _between(line: BenchLine) -> str:
+    """A colour between those of a method on light and on dark ground, which can be told on both."""
+    look = style(line.entry.method)
+    sides = [[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in (look.light, look.dark)]
+    return "#" + "".join(f"{(one + other) // 2:02x}" for one, other in zip(*sides, strict=True))
