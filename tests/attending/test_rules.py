@@ -15,7 +15,7 @@ from sparsefinder import Graph, InputError, Layout, attention
 from sparsefinder.attending import native
 from sparsefinder.core.codes import key_codes, query_codes
 from sparsefinder.core.layout import Grid
-from sparsefinder.core.pieces import Buckets, Near, Rule
+from sparsefinder.core.pieces import Bands, Buckets, Near, Rule, Sketched
 
 HEADS = 3
 
@@ -86,7 +86,8 @@ def _assert_used(graph: Graph, layout: Layout, d: int, seed: int) -> None:
         inputs = [x.clone().requires_grad_() for x in (q, k, v)]
         with native.counting() as counted:
             out = attention(inputs[0], inputs[1], inputs[2], one, layout=layout, backend="native")
-        if len(one.pieces) == 1:
+        # A band is looked at in tiles.
+        if len(one.pieces) == 1 and not isinstance(graph.pieces[0], Bands):
             assert torch.equal(counted.pairs, graph.count())
         results.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
     for ours, listed in zip(*results, strict=True):
@@ -146,6 +147,47 @@ def test_near_pairs_are_used_pair_by_pair(seed: int, n: int, m: int, place: int,
     assert torch.equal(graph.dense()[clear], expected[clear])
     _assert_used(graph, layout, 8, seed)
     _assert_used(graph | Graph(grid, (_rule(grid, seed, True, True, 0),)), layout, 8, seed)
+
+
+@given(
+    seed=st.integers(0, 10_000), n=st.integers(1, 40), m=st.sampled_from([1, 5, 33, 70]), place=st.integers(0, 4),
+    r=st.integers(1, 12), groups=st.sampled_from([1, 3]), buckets=st.sampled_from([0, 4]), slack=st.floats(0, 6),
+)  # fmt: skip
+def test_codes_that_the_kernels_make_are_those_that_anyone_makes(
+    seed: int, n: int, m: int, place: int, r: int, groups: int, buckets: int, slack: float
+) -> None:
+    layout = _layouts(n, m)[place]
+    generator = torch.Generator().manual_seed(seed)
+    q, k = (torch.randn(2, heads, size, 12, generator=generator) for heads, size in ((HEADS, n), (HEADS // groups, m)))
+    query_maps, key_maps = (torch.randn(HEADS, 12, r, generator=generator) * size for size in (0.02, 15.0))
+    grid, among = Grid(2, HEADS, n, m, layout, torch.device("cpu")), None
+    if buckets:
+        sizes = (n, 2), (m, 1)
+        among = Buckets(*(torch.randint(-1, buckets, (2, HEADS, *size), generator=generator) for size in sizes))
+    slacks = torch.tensor([slack, 0.0, float("inf")], dtype=torch.float64)
+    ranks = torch.tensor([r, max(r - 3, 0), r])
+    graph = Graph(grid, (Sketched(q, k, query_maps, key_maps, slacks, ranks, grid, among),))
+    _assert_used(graph, layout, 8, seed)
+    rule = graph.pieces[0]
+    assert isinstance(rule, Sketched)
+    # The last head has all there is to see, and the best of a row is in whatever the slack.
+    looked_at = Graph.full(grid) if among is None else Graph(grid, (among,))
+    dense = graph.dense()
+    assert torch.equal(dense[:, 2], looked_at.dense()[:, 2])
+    assert torch.equal(dense.any(-1), looked_at.dense().any(-1))
+    _assert_used(graph | Graph(grid, (_rule(grid, seed, True, True, 0),)), layout, 8, seed)
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 70), m=st.sampled_from([1, 5, 70]), place=st.integers(0, 4))
+def test_bands_of_heads_are_used_pair_by_pair(seed: int, n: int, m: int, place: int) -> None:
+    layout = _layouts(n, m)[place]
+    grid = Grid(2, HEADS, n, m, layout, torch.device("cpu"))
+    reach = torch.randint(-1, 20, (HEADS,), generator=torch.Generator().manual_seed(seed))
+    graph = Graph(grid, (Bands(reach),))
+    for h, far in enumerate(reach.tolist()):
+        alone = Graph.band(-far, far, grid).dense() if far >= 0 else Graph(grid).dense()
+        assert torch.equal(graph.dense()[:, h], alone[:, h])
+    _assert_used(graph, layout, 8, seed)
 
 
 @given(seed=st.integers(0, 10_000), r=st.integers(1, 128), size=st.sampled_from([0.01, 1.0, 30.0, 1e4]))

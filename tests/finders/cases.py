@@ -214,6 +214,16 @@ CASES = [
         )
     ),
     Case(
+        "probe and sketch",
+        Probe(4, 2, APART, CENTROIDS) & Sketch(R, slack=1.5, projection=CODED),
+        lambda head: _sketch_of(head, _in(APART, lambda mapped: oracles.probe(mapped, near, 2))(head)),
+    ),
+    Case(
+        "window and sketch",
+        Window(7) & Sketch(R, slack=1.5, projection=CODED),
+        lambda head: _sketch_of(head, oracles.window(head, 7)),
+    ),
+    Case(
         "per head",
         Heads((KMeans(4, 1, SHARED, CENTROIDS), Strided(4), KMeans(4, 2, SHARED, CENTROIDS)), (0, 1, 2)),
         _per_head,
@@ -226,6 +236,11 @@ CASES = [
         ),
     ),
 ]
+
+
+def _sketch_of(head: Head, first: Predicate) -> Predicate:
+    """The best scores among the pairs of another finder."""
+    return _in(CODED, lambda mapped: oracles.sketch(mapped, None, 1.5, first))(head)
 
 
 def _either(one: Predicate, two: Predicate) -> Predicate:

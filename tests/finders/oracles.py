@@ -230,13 +230,13 @@ def _codes(x: Vector, query: bool) -> tuple[list[int], float]:
     return ([math.trunc(code * 181 / length) for code in codes] if length > 181 else codes), 1.0
 
 
-def sketch(head: Head, share: float | None, slack: float | None) -> Predicate:
+def sketch(head: Head, share: float | None, slack: float | None, among: Predicate = lambda i, j: True) -> Predicate:
     def has(i: int, j: int) -> bool:
         query, unit = _codes(head.q[i], True)
         scores = {
             place: sum(a * b for a, b in zip(query, _codes(k, False)[0], strict=True))
             for place, k in enumerate(head.k)
-            if head.sees(i, place)
+            if head.sees(i, place) and among(i, place)
         }
         if j not in scores:
             return False

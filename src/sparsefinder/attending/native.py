@@ -22,7 +22,7 @@ from .. import compiled
 from ..compiled import Held, capsule
 from ..core.graph import Graph
 from ..core.mapping import maps_natively, wide
-from ..core.pieces import Band, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule, Sketched
+from ..core.pieces import Band, Bands, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule, Sketched
 from ..errors import InputError
 from .call import Call
 
@@ -208,7 +208,7 @@ def _knows(piece: Piece, graph: Graph) -> bool:
             return single and mapped and few and piece.grid.same_as(graph.grid)
         case Near():
             return piece.queries.dtype == torch.float32
-    return isinstance(piece, Band | Columns | Rows | Buckets | Pairs | Blocks)
+    return isinstance(piece, Band | Bands | Columns | Rows | Buckets | Pairs | Blocks)
 
 
 # Pieces do not change, so that they are turned into the kernels' terms once.
@@ -224,7 +224,9 @@ def _piece(piece: Piece) -> Any:
 def _turned(piece: Piece) -> Any:
     match piece:
         case Band():
-            return _native.band(piece.lower, piece.upper)
+            return _native.band(piece.lower, piece.upper, None)
+        case Bands():
+            return _native.band(None, None, _whole(piece.reach))
         case Columns():
             return _native.columns(piece.keys.contiguous().view(torch.uint8))
         case Rows():

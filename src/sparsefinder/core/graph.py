@@ -21,7 +21,7 @@ from .pieces import Band, Blocks, Buckets, Columns, EveryPair, Index, Pairs, Pie
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
-__all__ = ["Graph", "chunks", "tiles"]
+__all__ = ["Graph", "chunks"]
 
 # How many key indices are listed, or scores computed, at a time.
 CHUNK = 1 << 22
@@ -295,18 +295,6 @@ def chunks(rows: int, width: int) -> Iterator[slice]:
     step = max(1, CHUNK // max(1, width))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
-
-
-def tiles(heads: int, n: int, m: int) -> Iterator[tuple[slice, slice]]:
-    """Parts of heads × n × m pairs, of about CHUNK each: some heads with all of their queries, or some queries of one.
-
-    In this order the pairs of all parts are in the order of their numbers, (head · n + query) · m + key.
-    """
-    together = max(1, CHUNK // max(1, n * m))
-    for first in range(0, heads, together):
-        some = slice(first, min(first + together, heads))
-        for queries in chunks(n, (some.stop - first) * m):
-            yield some, queries
 
 
 def _check_sizes(name: str, table: Tensor, grid: Grid, *sizes: int) -> None:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from ..core.graph import Graph
 from ..core.layout import Grid
+from ..core.pieces import Bands
 from .about import About, Dial, Look
 from .base import Finder, Keys, Queries, Settings
 from .checks import whole
-from .heads import Heads
 from .registry import register
 
 __all__ = ["Window"]
@@ -41,8 +41,7 @@ class Window(Finder):
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         if isinstance(self.size, Tensor):
-            sizes, which = self.size.unique(return_inverse=True)
-            return Heads(tuple(map(Window, sizes.tolist())), tuple(which.tolist())).on(q, k, grid)
+            return Graph(grid, (Bands(torch.where(self.size > 0, self.size // 2, -1).to(grid.device)),))
         return Graph.band(-(self.size // 2), self.size // 2, grid) if self.size else Graph(grid)
 
     def needed(self, q: Queries, k: Keys, grid: Grid, queries: slice) -> Settings:

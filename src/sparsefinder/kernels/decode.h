@@ -22,9 +22,10 @@ struct Stretch {
   int64_t low, high;
 };
 
-inline Stretch stretch(const Problem& problem, int64_t b, int64_t i) {
+inline Stretch stretch(const Problem& problem, int64_t b, int64_t h, int64_t i) {
   const int64_t position = problem.position(b, i), seen = problem.limit(b, i);
-  const int64_t low = position + problem.pieces[0].lower, high = position + problem.pieces[0].upper + 1;
+  const int64_t low = position + problem.pieces[0].first_of_band(h);
+  const int64_t high = position + problem.pieces[0].last_of_band(h) + 1;
   return {std::max<int64_t>(low, 0), std::min(high, seen)};
 }
 
@@ -155,7 +156,7 @@ class Decoding {
     for (int64_t r = 0; r < queries_; ++r) {
       const int64_t h = query_head(head, r), i = r % problem_.n;
       Stretch& seen = found.stretches[r];
-      seen = stretch(problem_, b, i);
+      seen = stretch(problem_, b, h, i);
       found.powers[r] = exponent(problem_.alpha[h]).whole;
       if (seen.low >= seen.high) {
         // Queries that see nothing may hold anything.

@@ -105,14 +105,18 @@ void define_pieces(nb::module_& module) {
   nb::class_<HeldPiece>(module, "Piece");
   module.def(
       "band",
-      [](std::optional<int64_t> lower, std::optional<int64_t> upper) {
+      [](std::optional<int64_t> lower, std::optional<int64_t> upper, std::optional<Numbers> reaches) {
         HeldPiece held{};
         held.piece.kind = Kind::band;
         if (lower) held.piece.lower = *lower;
         if (upper) held.piece.upper = *upper;
+        if (reaches) {
+          held.piece.reaches = reaches->data();
+          held.first = nb::ndarray<>(*reaches);
+        }
         return held;
       },
-      nb::arg("lower").none(), nb::arg("upper").none());
+      nb::arg("lower").none(), nb::arg("upper").none(), nb::arg("reaches").none());
   const auto tokens = [](Kind kind) {
     return [kind](nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> chosen) {
       HeldPiece held{};

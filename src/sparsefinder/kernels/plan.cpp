@@ -100,7 +100,7 @@ bool Plan::contains(size_t index, int64_t b, int64_t h, int64_t i, int64_t j) co
   switch (piece.kind) {
     case Kind::band: {
       const int64_t distance = j - problem.position(b, i);
-      return distance >= piece.lower && distance <= piece.upper;
+      return distance >= piece.first_of_band(h) && distance <= piece.last_of_band(h);
     }
     case Kind::columns:
       return piece.chosen[piece.table(b, h) * problem.m + j];
@@ -143,7 +143,7 @@ int64_t Plan::most_keys(int64_t b, int64_t h, int64_t i) const {
     const Piece& piece = *plan.piece;
     switch (piece.kind) {
       case Kind::band:
-        most += std::clamp<int64_t>(piece.upper - piece.lower + 1, 0, problem.m);
+        most += std::clamp<int64_t>(piece.last_of_band(h) - piece.first_of_band(h) + 1, 0, problem.m);
         break;
       case Kind::columns:
         most += plan.lists(b, h).begins.back();

@@ -21,8 +21,9 @@ enum class Kind { band, columns, rows, blocks, buckets, rule, near };
 struct Piece {
   Kind kind;
   int64_t lower = std::numeric_limits<int32_t>::min(), upper = std::numeric_limits<int32_t>::max();
-  const uint8_t* chosen = nullptr;  // columns: [batch, heads, m]; rows: [batch, heads, n]
-  int64_t batch = 1, heads = 1;     // of `chosen`, of the blocks, or of the queries' buckets
+  const int64_t* reaches = nullptr;  // of bands that differ between heads: as far to each side, or -1 for none
+  const uint8_t* chosen = nullptr;   // columns: [batch, heads, m]; rows: [batch, heads, n]
+  int64_t batch = 1, heads = 1;      // of `chosen`, of the blocks, or of the queries' buckets
   const int64_t* offsets = nullptr;
   const int64_t* blocks = nullptr;
   int64_t query_blocks = 0, query_size = 1, key_size = 1;
@@ -55,6 +56,9 @@ struct Piece {
   int64_t token(int64_t b, int64_t h, int64_t length, int64_t i) const {
     return ((b * code_heads + h) * length + i) * rank;
   }
+  // How far a head's band goes; nowhere if the first is beyond the last.
+  int64_t first_of_band(int64_t h) const { return reaches ? (reaches[h] < 0 ? 1 : -reaches[h]) : lower; }
+  int64_t last_of_band(int64_t h) const { return reaches ? std::max<int64_t>(reaches[h], 0) : upper; }
   int64_t table(int64_t b, int64_t h) const { return (batch > 1 ? b * heads : 0) + (heads > 1 ? h : 0); }
   int64_t key_table(int64_t b, int64_t h) const {
     return (key_batch > 1 ? b * key_heads : 0) + (key_heads > 1 ? h : 0);

@@ -61,14 +61,15 @@ class Task {
 
   void walk_band(size_t index, const Piece& piece) {
     // A narrow band is walked in small groups, whose keys differ little.
-    const int64_t width = piece.upper - piece.lower + 1;
+    const int64_t first = piece.first_of_band(share_.h), last = piece.last_of_band(share_.h), width = last - first + 1;
+    if (width <= 0) return;
     const int64_t step = width >= 2 * kDenseRows ? kDenseRows : width / 2 / kTileRows * kTileRows + kTileRows;
     for (int64_t start = 0; start < share_.size; start += step) {
       const int64_t count = std::min(share_.size - start, step);
       rows_.take(start, count);
       for (int r = 0; r < count; ++r) {
         const int64_t position = share_.problem.position(share_.b, share_.first + start + r);
-        rows_.see(r, position + piece.lower, position + piece.upper + 1);
+        rows_.see(r, position + first, position + last + 1);
       }
       rows_.pass(index);
     }

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..layout import Grid
 from .base import ByIndex, Index, Truth, most, pick, ramp
 
-__all__ = ["Band", "Columns", "Rows"]
+__all__ = ["Band", "Bands", "Columns", "Rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,34 @@ class Band(ByIndex):
 
     def candidates(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Int[Tensor, "count width"]:
         low, count = self._ends(grid, b, i, rows)
+        step = ramp(most(count), low)
+        return torch.where(step < count[:, None], low[:, None] + step, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Bands(ByIndex):
+    """Keys up to so many positions before and after the query's own, per head; −1 is none."""
+
+    reach: Int[Tensor, " heads"]
+
+    def __str__(self) -> str:
+        low, high = (int(each) for each in self.reach.aminmax()) if len(self.reach) else (0, 0)
+        return f"bands of {low} to {high} to each side".replace("-", "−")
+
+    def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
+        return (j - grid.position(b, i)).abs() <= self.reach[h]
+
+    def _ends(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> tuple[Index, Index]:
+        """First key and number of keys within 0 … m."""
+        first, reach = grid.position(b, i), self.reach[h]
+        low, high = (first - reach).clamp(0, grid.m), (first + rows + reach).clamp(0, grid.m)
+        return low, torch.where(reach >= 0, (high - low).clamp(min=0), 0)
+
+    def bound(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Index:
+        return self._ends(grid, b, h, i, rows)[1]
+
+    def candidates(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Int[Tensor, "count width"]:
+        low, count = self._ends(grid, b, h, i, rows)
         step = ramp(most(count), low)
         return torch.where(step < count[:, None], low[:, None] + step, -1)
 
