@@ -14,14 +14,15 @@ constexpr int kRuleRows = 8, kRuleChunk = 1024;
 constexpr int32_t kNever = 1 << 20;  // no product reaches it
 constexpr int32_t kFar = 1 << 17;    // more than any difference of two products
 
-// The keys of a query that passed so far, and their products.
+// The keys of a query that passed so far, and their products if the limit may still rise.
 struct Passed {
   int* keys;
   int16_t* products;
   int count;
 
-  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly none or a few are marked, and how
-  // many cannot be foreseen: up to three are taken without a branch.
+  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly a few are marked, and how many cannot be
+  // foreseen: up to four are taken without a branch.
+  template <bool Rising>
   KERNEL_INLINE void append(uint64_t marks, const int16_t* panels, int first, const int* ids) {
     const int number = __builtin_popcountll(marks);
     if (number == 0) return;
@@ -30,11 +31,11 @@ struct Passed {
     const auto take = [&](int place) {
       const int bit = __builtin_ctzll(marks | uint64_t{1} << 63);
       to[place] = ids ? ids[bit] : first + bit;
-      values[place] = panels[(bit & 32) + screen_place(bit & 31)];
+      if (Rising) values[place] = panels[(bit & 32) + screen_place(bit & 31)];
       marks &= marks - 1;
     };
-    if (number <= 3)
-      for (int place = 0; place < 3; ++place) take(place);
+    if (number <= 4)
+      for (int place = 0; place < 4; ++place) take(place);
     else
       for (int place = 0; place < number; ++place) take(place);
     count += number;
@@ -210,11 +211,17 @@ class RuleWalk {
   }
 
   void pass(int r, int64_t chunk, int64_t stop) {
+    // In a first chunk that is the last, the best is known before anything passes.
+    rises(r) ? pass<true>(r, chunk, stop) : pass<false>(r, chunk, stop);
+  }
+  template <bool Rising>
+  void pass(int r, int64_t chunk, int64_t stop) {
     const int16_t least = limit(r);
     const int16_t* products = products_ + r * kRuleChunk;
     for (int64_t j = chunk; j < stop; j += 2 * kScreenPanel, products += 2 * kScreenPanel)
-      passed_[r].append(two_above(products, least, stop - j), products, static_cast<int>(j), nullptr);
+      passed_[r].template append<Rising>(two_above(products, least, stop - j), products, static_cast<int>(j), nullptr);
   }
+  bool rises(int r) const { return piece_.query_buckets || seen_[r] > kRuleChunk; }
 
   // The keys of the query's buckets only, one query at a time.
   void scan_buckets() {
@@ -244,14 +251,13 @@ class RuleWalk {
     const int16_t least = limit(0);
     const int16_t* found = products_;
     for (int64_t j = chunk; j < stop; j += 2 * kScreenPanel, found += 2 * kScreenPanel)
-      passed_[0].append(two_above(found, least, stop - j), found, 0, keys + j);
+      passed_[0].template append<true>(two_above(found, least, stop - j), found, 0, keys + j);
   }
 
   // Look at what passed with the best that any key turned out to have.
   void look(int r) {
     share_.plan.pieces[index_].reached[first_row_ + start_ + r] = seen_[r] ? limit(r) + 1 : kNever;
-    // In a first chunk, the best is known before anything passes.
-    if (piece_.query_buckets || seen_[r] > kRuleChunk) passed_[r].keep_above(limit(r));
+    if (rises(r)) passed_[r].keep_above(limit(r));
     rows_.look_at(index_, start_ + r, passed_[r].keys, passed_[r].count);
   }
 };
