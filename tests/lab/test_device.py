@@ -61,8 +61,15 @@ def _rows(folder: Path) -> list[list[object]]:
     for file in sorted(folder.glob("*.parquet"), key=lambda one: one.name.rpartition("-")[0]):
         for row in parquet.read_table(file).to_pylist():
             kept = [value for name, value in row.items() if "seconds" not in name and name != "details"]
-            found.append([f"{value:.4g}" if isinstance(value, float) else value for value in kept])
+            found.append([_rounded(value) for value in kept])
     return found
+
+
+def _rounded(value: object) -> object:
+    """A number to what rounding leaves of it, also in lists: those of each sequence."""
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return f"{value:.4g}" if isinstance(value, float) else value
 
 
 def test_which_device_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
