@@ -48,7 +48,7 @@ sanitize: .venv/installed
 	  --config-settings=build-dir=build/sanitizing .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
-	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attending/test_native.py tests/attending/test_assign.py
+	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attending/test_native.py tests/attending/test_rules.py tests/attending/test_assign.py
 
 benchmarks: .venv/installed
 	$(BIN)/python benchmarks/entmax.py

@@ -33,7 +33,18 @@ UNFITTED = (
     finders.Window(5) | finders.GlobalTokens(1),
 )
 # Made of others, or of what is learned from data.
-COMPOSED_OR_FITTED = {"BlockCentroids", "Finder", "Heads", "KMeans", "Learned", "Probe", "Routing", "Sketch"}
+COMPOSED_OR_FITTED = {
+    "BlockCentroids",
+    "Cascade",
+    "Finder",
+    "Heads",
+    "KMeans",
+    "Learned",
+    "Probe",
+    "Routing",
+    "Several",
+    "Sketch",
+}
 
 
 def attends() -> None:

@@ -19,10 +19,11 @@ from sparsefinder import InputError, finders
 ROOT = Path(__file__).parents[1]
 
 
-def python(code: str, **more: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, folder: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False, env=os.environ | more
-    )
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False, cwd=folder,
+        env=os.environ | more,
+    )  # fmt: skip
 
 
 def test_importing_is_light() -> None:
@@ -62,13 +63,13 @@ def test_no_module_is_long_without_a_reason() -> None:
         assert len(content.splitlines()) <= 300 or "300 lines" in content.split('"""')[1], file
 
 
-def test_the_readmes_examples_run() -> None:
+def test_the_readmes_examples_run(tmp_path: Path) -> None:
+    """One after the other, as a reader would run them: the later ones go on with what the earlier ones made."""
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert examples
-    for example in examples:
-        done = python(example, HF_HUB_OFFLINE="1")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.strip()
+    assert len(examples) > 1
+    done = python("\n".join(examples), tmp_path, HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(examples)
 
 
 def test_errors_survive_a_trip_to_another_process() -> None:

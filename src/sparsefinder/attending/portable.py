@@ -16,8 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from ..core.chunks import CHUNK, chunks
 from ..core.entmax import entmax
-from ..core.graph import CHUNK, Graph, chunks
+from ..core.graph import Graph
 from .call import Call
 
 __all__ = ["refusal", "run", "weights"]

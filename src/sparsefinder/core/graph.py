@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from . import listing, ratios
+from .chunks import CHUNK, chunks
 from .flex import block_mask
 from .layout import Grid, Layout
 from .moving import moved
@@ -21,10 +22,8 @@ from .pieces import Band, Blocks, Buckets, Columns, EveryPair, Index, Pairs, Pie
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
-__all__ = ["Graph", "chunks"]
+__all__ = ["Graph"]
 
-# How many key indices are listed, or scores computed, at a time.
-CHUNK = 1 << 22
 # Queries that share one list of keys where nothing but bands and global tokens decides.
 BAND_GROUP = 64
 
@@ -288,13 +287,6 @@ class _Within:
 
     def mask(self, grid: Grid, queries: slice) -> Truth:
         return self.piece.mask(grid, queries) & self.graph.mask(queries)
-
-
-def chunks(rows: int, width: int) -> Iterator[slice]:
-    """The rows of a matrix in slices of about CHUNK numbers, where a row has `width` of them."""
-    step = max(1, CHUNK // max(1, width))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
 
 
 def _check_sizes(name: str, table: Tensor, grid: Grid, *sizes: int) -> None:

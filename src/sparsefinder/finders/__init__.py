@@ -2,7 +2,7 @@
 
 # ruff: noqa: I001 – the order of imports is the order of methods.
 from .about import FIT, LEARNED, MAPS, RUN, About, Dial, Look, Place
-from .base import Cascade, Finder, Fitting, Learned, Union
+from .base import Cascade, Finder, Fitting, Learned, Several, Union
 from .registry import finder, finder_class, methods, register
 from .k_means import KMeans
 from .distance import Distance
@@ -52,6 +52,7 @@ __all__ = [
     "RandomBlocks",
     "Reformer",
     "Routing",
+    "Several",
     "Sketch",
     "Strided",
     "TopK",

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.graph import Graph, chunks
+from ..core.chunks import chunks
+from ..core.graph import Graph
 from ..core.layout import Grid
 from ..errors import InputError
 from ..learning.projection import Projection

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.graph import chunks
+from ..core.chunks import chunks
 from ..core.layout import Grid
 from ..errors import InputError
 from ..learning.sample import Sample

@@ -16,8 +16,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..core.chunks import chunks
 from ..core.codes import key_codes, query_codes
-from ..core.graph import Graph, chunks
+from ..core.graph import Graph
 from ..core.layout import Grid
 from ..core.pieces import Buckets, Rule, Sketched
 from ..core.pieces.rules import FAR

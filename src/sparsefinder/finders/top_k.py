@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..core.chunks import chunks
 from ..core.entmax import entmax_threshold
-from ..core.graph import Graph, chunks
+from ..core.graph import Graph
 from ..core.layout import Grid
 from ..errors import InputError
 from .about import RUN, About, Dial, Look, Place

@@ -20,8 +20,8 @@ struct Passed {
   int16_t* products;
   int count;
 
-  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly a few are marked, and how many cannot be
-  // foreseen: up to four are taken without a branch.
+  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly a few are marked, and how many
+  // cannot be foreseen: up to four are taken without a branch.
   template <bool Rising>
   KERNEL_INLINE void append(uint64_t marks, const int16_t* panels, int first, const int* ids) {
     const int number = __builtin_popcountll(marks);

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..chunks import chunks
 from ..codes import key_codes, query_codes
 from ..layout import Grid
 from ..mapping import mapped
@@ -23,8 +24,6 @@ from .buckets import Buckets
 
 __all__ = ["EveryPair", "Near", "Rule", "Sketched", "apart"]
 
-# How many pairs are compared at a time.
-TOGETHER = 1 << 22
 # More than any difference of two products.
 FAR = 1 << 17
 
@@ -90,9 +89,7 @@ class Rule(EveryPair):
         grid = self.grid
         best = torch.full(self.limits.shape, -(1 << 15), device=grid.device, dtype=torch.int32)
         if grid.m:
-            step = max(1, TOGETHER // max(1, grid.batch * grid.heads * grid.m))
-            for start in range(0, grid.n, step):
-                queries = slice(start, min(start + step, grid.n))
+            for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):
                 hidden = ~self._looked_at(grid, queries)
                 best[:, :, queries] = self.products(queries).masked_fill(hidden, -(1 << 15)).amax(-1).int()
         return best - self.limits

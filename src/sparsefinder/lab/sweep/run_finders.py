@@ -43,6 +43,10 @@ class RunFinders:
         one = setting.finder if setting.fitted is None else self._saved(setting.fitted.name, setting, site)
         names = {each.name for each in fields(one)}
         changed: dict[str, Any] = {name: value for name, value in setting.parameters if name in names - set(WANTED)}
+        dials = [dial.field for dial in one.about.dials]
+        if any(name in changed for name in dials):
+            # Of several dials one is set: not the one that it was fitted with, if it is another.
+            changed = {**dict.fromkeys(name for name in dials if name not in changed), **changed}
         # The same maps for all settings of a layer: what they give can then be shared.
         projection = self.projection(setting, site)
         if projection is not None:
