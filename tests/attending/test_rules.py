@@ -178,6 +178,18 @@ def test_codes_that_the_kernels_make_are_those_that_anyone_makes(
     _assert_used(graph | Graph(grid, (_rule(grid, seed, True, True, 0),)), layout, 8, seed)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_a_sketch_finds_is_where_exact_attention_looks_first(causal: bool) -> None:
+    m, generator = native.LEAST_SCREENED + 100, torch.Generator().manual_seed(0)
+    layout = Layout(causal, query_offset=m - 30 if causal else 0)
+    q, k, v = (torch.randn(1, HEADS, size, 16, generator=generator) * 2 for size in (30, m, m))
+    grid, slack = layout.of(q, k), torch.tensor([0.5, 3.0, 0.0], dtype=torch.float64)
+    maps = (torch.randn(HEADS, 16, 4, generator=generator) * size for size in (0.02, 15.0))
+    graph = Graph(grid, (Sketched(q, k, *maps, slack, torch.tensor([4, 3, 0]), grid),))
+    found = attention(q, k, v, graph, layout=layout, exact=True, backend="native")
+    torch.testing.assert_close(found, attention(q, k, v, layout=layout, backend="reference"), atol=1e-4, rtol=0)
+
+
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 70), m=st.sampled_from([1, 5, 70]), place=st.integers(0, 4))
 def test_bands_of_heads_are_used_pair_by_pair(seed: int, n: int, m: int, place: int) -> None:
     layout = _layouts(n, m)[place]

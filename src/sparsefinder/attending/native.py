@@ -123,7 +123,7 @@ class _Arguments:
         screened = call.exact and call.grid.m >= LEAST_SCREENED and not few
         graph = call.first if screened else call.graph
         pieces = [] if screened else [_piece(EVERYTHING)]
-        pieces = pieces if graph is None else _pieces(graph)
+        pieces = pieces if graph is None else _pieces(graph, screened)
         return _Arguments(
             call.scale, layout.causal, _numbers(offsets), _numbers(layout.key_lengths),
             _numbers(layout.query_lengths), pieces, screened, compiled.plain(),
@@ -182,15 +182,15 @@ class _Attention(torch.autograd.Function):
         return grad_q, grad_k, grad_v, None if grad_alpha is None else grad_alpha.to(alpha.dtype), None
 
 
-def _pieces(graph: Graph) -> list[Any]:
+def _pieces(graph: Graph, screened: bool) -> list[Any]:
     """The graph's pieces in the kernels' terms. A graph with a piece that they do not know is listed pair by pair."""
     pieces: tuple[Piece, ...] = graph.pieces
     if not all(_knows(piece, graph) for piece in pieces):
         pieces = (graph.pairs(),)
     # Rules last: what other pieces have already is told from these more cheaply than by comparing again.
     rules = [piece for piece in pieces if isinstance(piece, EveryPair)]
-    if len(rules) > 1:
-        # Where one rule has to ask another, codes have to be there.
+    if len(rules) > 1 or screened:
+        # Where others have to ask what a rule has, codes have to be there.
         rules = [piece.rule if isinstance(piece, Sketched) else piece for piece in rules]
     return [_piece(piece) for piece in (*(one for one in pieces if not isinstance(one, EveryPair)), *rules)]
 
