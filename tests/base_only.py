@@ -113,7 +113,7 @@ if __name__ == "__main__":
         names("hf", lambda: Sparsefinder.fit(recorded, "kmeans", clusters=2))
         names("hf", lambda: Sparsefinder.from_pretrained("someone/finders"))
         names("hf", lambda: Sparsefinder({}).push_to_hub("someone/finders"))
-    for name in sparsefinder._WAITING:
+    for name in sparsefinder._HF:
         names("hf", lambda name=name: getattr(sparsefinder, name))
         assert name not in dir(sparsefinder), name
     exec("from sparsefinder import *")

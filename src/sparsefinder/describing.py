@@ -1,7 +1,10 @@
-"""Finders in words: a line for each, a small table of those of a model, and the card that goes to the hub with them."""
+"""Finders in words: what a method does and whose it is, a line for each finder, a small table of those of a model, and
+the card that goes to the hub with them.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -9,12 +12,16 @@ from typing import Any
 
 from torch import Tensor
 
-from .finders import Finder, Heads, Union
+from .finders import Finder, Heads, Union, methods
 from .learning.projection import Projection
 from .traces.store import Site
 
-__all__ = ["card", "described", "table"]
+__all__ = ["card", "described", "does", "setting_words", "table", "whose"]
 
+# Whose a method is, before the paper that it comes from.
+WHOSE = {"paper": "of the paper", "rival": "of others", "ours": "ours", "reference": "to compare with"}
+# What a setting is chosen for, in place of a value of its dial.
+WANTED = {"recall": "set for {%} recall", "sparsity": "set for {%} sparsity"}
 # So many layers, and settings of a layer's heads, are listed at the most.
 MOST_LAYERS, MOST_SETTINGS = 12, 2
 # What is said of a fit besides its teacher and text, where it is known.
@@ -47,6 +54,57 @@ LAYERS = """| layer | finder | recall | sparsity |
 Recall is the share of pairs with weight that are predicted, sparsity the share of pairs that are not computed: the
 means over heads, on held-out sequences; empty where they were not measured."""
 NO_LAYERS = "No finders are saved here: attention is over all pairs."
+
+
+def does(method: str) -> str:
+    """What a method does, in a line; nothing if it is not installed any more.
+
+    >>> does("window")
+    'Connect each query to the keys at most `size // 2` positions away, itself included; a size of 0 is no window.'
+    """
+    kind = methods().get(method)
+    return "" if kind is None else (inspect.getdoc(kind) or "").split("\n")[0]
+
+
+def whose(method: str) -> str:
+    """Whose a method is: of the paper, of others, or ours.
+
+    >>> whose("window")
+    'of others (Beltagy et al., 2020, arXiv:2004.05150)'
+    """
+    kind = methods().get(method)
+    if kind is None:
+        return ""
+    about = kind.about
+    if about.family == "ours" and about.paper:
+        return f"ours, after {about.paper}"
+    return WHOSE[about.family] + (f" ({about.paper})" if about.paper else "")
+
+
+def setting_words(method: str, values: Mapping[str, Any]) -> str:
+    """The settings of a method as it says them itself; what is switched off (0, None) is not said.
+
+    >>> setting_words("sketch", {"r": 4, "share": 0.05})
+    '4 dimensions, keeps the best 5 % of keys'
+    """
+    kind = methods().get(method)
+    known = {} if kind is None else kind.about.words
+    said = []
+    for name, value in values.items():
+        off = value is None or (isinstance(value, int) and not value)
+        if not off:
+            said.append(_said(WANTED.get(name) or known.get(name) or f"{name.replace('_', ' ')} {{}}", value))
+    return ", ".join(said)
+
+
+def _said(words: str, value: Any) -> str:
+    if isinstance(value, Tensor):
+        return _said(words, float(value.double().mean())) + " (the mean of the heads)"
+    if isinstance(value, int | float):
+        # As few digits as it takes: a per-head setting has many.
+        words = words.replace("{%}", f"{100 * value:.3g} %").replace("(s)", "" if value == 1 else "s")
+        return words.replace("{}", f"{value:.3g}" if isinstance(value, float) else str(value))
+    return words.replace("{}", str(value))
 
 
 def described(finder: Finder) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 
 class SparsefinderError(Exception):
     """The base of every error that Sparsefinder raises on purpose."""
@@ -40,6 +42,11 @@ def wrong_type(argument: str, value: object, want: str) -> InputError:
     name = type(value).__name__
     got = f"the class {value.__name__}" if isinstance(value, type) else f"{'an' if name[0] in 'aeio' else 'a'} {name}"
     return InputError(argument, "None" if value is None else got, want)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is one number, also one of numpy. True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _rebuild(kind: type[InputError], argument: str, message: str) -> InputError:

@@ -91,7 +91,7 @@ def explaining(target: Path) -> Iterator[None]:
             raise
         reason = os.strerror(error.errno)
         message = f"{target} could not be written: {reason}. What was finished before is intact; "
-        raise DiskError(message + "when there is room, the same command goes on from there.") from error
+        raise DiskError(message + "once that is put right, the same command goes on from there.") from error
 
 
 def _umask() -> int:

@@ -120,6 +120,8 @@ class Sparsefinder(Mapping[Site, Finder]):
             check_type("extra", extra, Finder, "a finder, such as Window(11) | GlobalTokens(1)")
         if not (isinstance(held_out, float) and 0 < held_out < 1):
             raise InputError("held_out", repr(held_out), "a share of the sequences between 0 and 1")
+        if projections is not None:
+            check_type("projections", projections, Mapping, "a mapping from (kind, layer) to a Projection")
         for place in traces.sites:
             if projections is not None and place not in projections:
                 raise InputError("projections", f"none for {place}", "one for every kind and layer of the traces")

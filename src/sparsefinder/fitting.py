@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .core.metrics import GraphMetrics
-from .errors import InputError
+from .errors import InputError, is_number
 from .finders import Finder, Fitting, Heads, Learned, finder, finder_class
 from .finders.base import roles
 from .finders.dials import Needs
@@ -34,8 +34,8 @@ class Wanted:
         if (self.recall is None) == (self.sparsity is None):
             raise InputError("recall, sparsity", f"{self.recall}, {self.sparsity}", "one of the two")
         for name, share in (("recall", self.recall), ("sparsity", self.sparsity)):
-            if share is not None and not (isinstance(share, int | float) and 0 <= share <= 1):
-                raise InputError(name, share, "a share of the pairs, from 0 to 1")
+            if share is not None and not (is_number(share) and 0 <= share <= 1):
+                raise InputError(name, repr(share), "a share of the pairs, from 0 to 1")
 
     @property
     def as_settings(self) -> dict[str, float]:

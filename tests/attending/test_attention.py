@@ -79,6 +79,16 @@ def test_portable_equals_the_oracle(kind: str, layout: str, more: str, way: str)
         torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 17, 33])
+def test_blocks_may_be_larger_than_what_is_left_of_the_queries(n: int, way: str) -> None:
+    q, k, v = inputs(batch=1, heads=2, kv_heads=2, n=n, m=n)
+    chosen = torch.ones(1, 2, -(-n // 16), -(-n // 16), dtype=torch.bool).tril()
+    graph = Graph.blocks(chosen, 16, Layout().of(q, k))
+    wanted = results(q, k, v, graph, {"backend": "reference"})
+    for got, want in zip(results(q, k, v, graph, {"backend": "portable"}), wanted, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-8)
+
+
 @given(recipes(), grids(), st.sampled_from([1.3, 1.5, 2.0]))
 def test_portable_equals_the_oracle_on_made_up_graphs(recipe: Recipe, grid: Grid, alpha: float) -> None:
     graph = build(recipe, grid)
@@ -242,7 +252,7 @@ Q, K, V = torch.randn(2, 4, 6, 8), torch.randn(2, 2, 7, 8), torch.randn(2, 2, 7,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"q": Q[0]}, r"q: got a tensor of shape \(4, 6, 8\), want four dimensions"),
+        ({"q": Q[0]}, r"q: got a tensor of shape \(4, 6, 8\), want a tensor of four dimensions"),
         ({"k": K.long()}, "k: got a tensor of torch.int64, want floating-point"),
         ({"v": V.double()}, r"v: got torch.float64 on cpu, want the type and device of q"),
         (

@@ -117,7 +117,10 @@ def test_masks_of_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"attn_mask": torch.ones(N, M).long()}, "attn_mask: got a tensor of torch.int64, want booleans, true where"),
+        (
+            {"attn_mask": torch.ones(N, M).long()},
+            "attn_mask: got a tensor of torch.int64, want a tensor of booleans, true where",
+        ),
         ({"attn_mask": torch.ones(N, N)}, r"attn_mask: got a tensor of shape \(17, 17\), want one that broadcasts"),
         ({"attn_mask": torch.ones(N, M, device="meta")}, "attn_mask: got a tensor on meta, want one on the device of"),
         ({"graph": torch.ones(N, M).bool()}, "graph: got a Tensor, want a Graph, .* attn_mask="),

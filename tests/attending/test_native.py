@@ -106,6 +106,42 @@ def test_alpha_per_head_and_its_gradient() -> None:
     assert_same(q, k, v, alpha=torch.tensor([1.5, 2.0, 1.2, 1.6]), tolerance=1e-4)
 
 
+# At α = 2 the gradient jumps where a key gets weight, so that rounding shows, unless all scores are equal.
+@pytest.mark.parametrize(("spread", "alpha"), [(0.0, 2.0), (0.0, 1.5), (0.02, 1.5), (0.2, 1.5), (0.5, 1.5), (0.1, 1.3)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_of_which_much_has_weight(spread: float, threads: int, alpha: float) -> None:
+    """Nearly equal scores, as of fresh weights: gradients come of whole matrices there, and of lists elsewhere."""
+    q, k, v = draw((2, 4, 130, 40), (2, 2, 130, 40), (2, 2, 130, 24))
+    # Some heads are sparse in any case.
+    q = spread * q * torch.tensor([1.0, 1.0, 20.0, 20.0])[:, None, None]
+    lengths = torch.tensor([130, 61])
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for layout in (Layout(), Layout(causal=True), Layout(key_lengths=lengths, query_lengths=lengths)):
+            # Of equal weights, what α changes adds up to nothing, and only rounding is left.
+            per_head = torch.full((4,), alpha) if spread else alpha
+            assert_same(q, k, v, alpha=per_head, layout=layout, tolerance=1e-4)
+        assert_same(q, k, v, Graph.band(-20, 20, Layout().of(q, q)), alpha=alpha, tolerance=1e-4)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_gradients_of_full_rows_keep_away_from_what_got_no_weight() -> None:
+    """Values that nobody may see, and the gradient of results that nobody uses, may be anything."""
+    q, k, v = draw((1, 2, 60, 16), (1, 2, 60, 16), (1, 2, 60, 16))
+    q, lengths = 0.02 * q, torch.tensor([40])
+    found = []
+    for beyond in (0.0, math.inf):
+        values = v.clone()
+        values[:, :, 40:] = beyond
+        inputs = [each.clone().requires_grad_() for each in (q, k, values)]
+        out = attention(*inputs, layout=Layout(key_lengths=lengths, query_lengths=lengths), backend="native")
+        found.append(torch.autograd.grad(out[:, :, :40].sum(), inputs))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
+
+
 def layouts(batch: int, n: int, m: int) -> dict[str, Layout]:
     lengths = torch.tensor([m, m // 3][:batch])
     return {
@@ -372,9 +408,9 @@ def test_exact_at_other_alphas(alpha: float) -> None:
 def test_exact_counts_what_it_computed() -> None:
     q, k, v = draw((1, 2, 600, 32), (1, 2, 2100, 32), (1, 2, 2100, 32), spread=6.0)
     with native.counting() as counted:
-        attention(q, k, v, backend="native")
+        attention(q, k, v, Graph.full(Layout().of(q, k)), backend="native")
         assert counted.pairs.tolist() == [[600 * 2100] * 2]
-        attention(q, k, v, backend="native", exact=True)
+        attention(q, k, v, backend="native")
     assert counted.pairs.shape == (1, 2)
     assert 0 < int(counted.pairs.max()) < 600 * 2100 // 3
 
@@ -385,6 +421,26 @@ def test_exact_where_the_screen_does_not_pay() -> None:
     with native.counting() as counted:
         assert_same(q, k, v, exact=True, gradients=False)
     assert int(counted.pairs.sum()) > 300 * 3000 // 2
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.7, 6.0], ids=str)
+@pytest.mark.parametrize("keys", [-1, 0, 1300], ids=["few", "just enough", "chunks"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_all_pairs_are_the_same_with_and_without_the_screen(spread: float, keys: int, causal: bool) -> None:
+    """Flat rows, sharp rows, rows in between; sequences of any length, and keys that heads share."""
+    m = native.LEAST_SCREENED + keys
+    q, k, v = draw((2, 4, 75, 16), (2, 2, m, 16), (2, 2, m, 8), spread=spread)
+    lengths = torch.tensor([m, m - 301])
+    layout = Layout(causal, key_lengths=lengths, query_lengths=torch.tensor([70, 75]), query_offset=m - 100)
+    assert_same(q, k, v, layout=layout, gradients=False)
+
+
+def test_the_same_call_gives_the_same_result() -> None:
+    """Whatever thread comes first: also where some heads are screened and others are not."""
+    q, k, v = draw((1, 6, 900, 16), (1, 6, 900, 16), (1, 6, 900, 16), spread=1.0)
+    q = q * torch.tensor([0.01, 0.3, 0.6, 1.0, 2.0, 6.0])[:, None, None]
+    first = attention(q, k, v, backend="native")
+    assert all(torch.equal(first, attention(q, k, v, backend="native")) for _ in range(10))
 
 
 def test_weights_too_small_for_a_float_have_no_gradient() -> None:

@@ -15,7 +15,7 @@ from sparsefinder import Graph, InputError, Layout, attention
 from sparsefinder.attending import native
 from sparsefinder.core.codes import key_codes, query_codes
 from sparsefinder.core.layout import Grid
-from sparsefinder.core.pieces import Bands, Buckets, Near, Rule, Sketched
+from sparsefinder.core.pieces import Band, Bands, Buckets, Near, Rule, Sketched
 
 HEADS = 3
 
@@ -188,6 +188,22 @@ def test_what_a_sketch_finds_is_where_exact_attention_looks_first(causal: bool) 
     graph = Graph(grid, (Sketched(q, k, *maps, slack, torch.tensor([4, 3, 0]), grid),))
     found = attention(q, k, v, graph, layout=layout, exact=True, backend="native")
     torch.testing.assert_close(found, attention(q, k, v, layout=layout, backend="reference"), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_sketch_of_every_pair_is_used_as_such_among_many_keys(causal: bool) -> None:
+    """Heads without a dimension have all pairs, most of which can be proven to get no weight."""
+    m, generator = native.LEAST_SCREENED + 300, torch.Generator().manual_seed(0)
+    layout = Layout(causal, query_offset=m - 30 if causal else 0)
+    q, k, v = (torch.randn(1, HEADS, size, 16, generator=generator) * 2 for size in (30, m, m))
+    grid, slack = layout.of(q, k), torch.tensor([0.0, 3.0, 0.0], dtype=torch.float64)
+    maps = (torch.randn(HEADS, 16, 4, generator=generator) * size for size in (0.02, 15.0))
+    graph = Graph(grid, (Band(-2, 2), Sketched(q, k, *maps, slack, torch.tensor([0, 3, 0]), grid)))
+    with native.counting() as counted:
+        found = attention(q, k, v, graph, layout=layout, backend="native")
+    torch.testing.assert_close(found, attention(q, k, v, graph, layout=layout, backend="reference"), atol=1e-4, rtol=0)
+    assert int(counted.pairs[0, 0]) < 30 * m // 3
+    assert torch.equal(graph.dense()[:, ::2], Graph.full(grid).dense()[:, ::2])
 
 
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 70), m=st.sampled_from([1, 5, 70]), place=st.integers(0, 4))

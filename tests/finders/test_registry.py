@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from sparsefinder import Full, GlobalTokens, InputError, Layout, Window, finder
+from sparsefinder.describing import does, setting_words, whose
 from sparsefinder.finders import Finder, Union, finder_class, methods
+from sparsefinder.finders.registry import parameters_of
 
 from ..cases import LAYOUTS, B, H, M, N, inputs
 
@@ -92,3 +94,33 @@ def test_finders_by_name() -> None:
         Window(-1)
     with pytest.raises(InputError, match="count: got -2"):
         GlobalTokens(-2)
+
+
+@pytest.mark.parametrize("name", list(methods()))
+def test_a_method_says_what_it_does_whose_it_is_and_its_settings_in_words(name: str) -> None:
+    kind = methods()[name]
+    assert does(name).endswith(".")
+    assert whose(name)
+    assert set(kind.about.words) <= set(parameters_of(kind))
+    for field, words in kind.about.words.items():
+        said = setting_words(name, {field: 2})
+        assert said == setting_words(name, {field: 2, "seed": None, "nothing": 0})
+        assert "{" not in said
+        assert "(s)" not in said
+        assert "%" in said if "{%}" in words else "2" in said
+
+
+def test_settings_read_as_words() -> None:
+    assert setting_words("sketch", {"r": 4, "share": 0.05}) == "4 dimensions, keeps the best 5 % of keys"
+    assert setting_words("kmeans", {"clusters": 8, "recall": 0.995}) == "8 clusters, set for 99.5 % recall"
+    assert setting_words("bigbird", {"block": 1, "random_blocks": 2}) == "blocks of 1 token, 2 random blocks"
+    assert setting_words("distance", {"t": torch.tensor([1.0, 2.0])}) == "distance up to 1.5 (the mean of the heads)"
+    # What a method does not say is said plainly, also of one that is not installed any more.
+    assert setting_words("gone", {"top_k": 3}) == "top k 3"
+    assert (does("gone"), whose("gone")) == ("", "")
+
+
+def test_a_finder_that_was_not_fitted_leads_to_what_fits_it() -> None:
+    q = torch.randn(1, 2, 8, 4)
+    with pytest.raises(InputError, match=r'kmeans, which was not fitted, want Sparsefinder.fit\(traces, "kmeans", …\)'):
+        finder("kmeans", clusters=4)(q, q)

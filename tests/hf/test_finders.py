@@ -18,7 +18,7 @@ from sparsefinder import (
     use_finders,
 )
 from sparsefinder.core.layout import Grid
-from sparsefinder.finders import About, BigBird, Distance, Finder, Heads, KMeans, Strided
+from sparsefinder.finders import About, BigBird, Distance, Finder, Heads, KMeans, Quantization, Strided
 from sparsefinder.finders.base import Keys, Queries
 
 from ..tiny_models import MODELS, SEQUENCE_TO_SEQUENCE, make, padded, run, words
@@ -189,3 +189,14 @@ def test_a_finder_that_looks_ahead_refuses_to_decode() -> None:
         run(model, words(1, 6))
         with pytest.raises(InputError, match="finder of decoder layer 0: got GlobalTokens.*, to decode step by step"):
             model.generate(words(1, 6), max_new_tokens=3)
+
+
+def test_a_finder_that_compares_queries_refuses_cross_attention_step_by_step() -> None:
+    """In a whole pass it has all queries; while decoding with a cache, it would see one, and predict something else."""
+    model, source = use_entmax(make("marian")), words(1, 6)
+    with predicting(model, Quantization(2), kinds=["cross"]):
+        run(model, source, decoder_input_ids=words(1, 5))
+        with pytest.raises(
+            InputError, match="finder of cross layer 0: got Quantization, .* other queries, want one with"
+        ):
+            model.generate(source, max_new_tokens=4, min_new_tokens=4, do_sample=False, num_beams=1)

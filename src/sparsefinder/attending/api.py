@@ -13,9 +13,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ..core.entmax import check_alpha
 from ..core.graph import Graph
-from ..core.layout import Layout
-from ..errors import InputError
+from ..core.layout import Grid, Layout, check_vectors
+from ..errors import InputError, check_type, is_number, wrong_type
 from .call import Call
 from .mask import causal, masked
 
@@ -89,6 +90,8 @@ def attention(
         They cut down what the graph and the layout leave, and may come together.
     return_weights: also return the weights (without dropout or gradient). A query with no pair gets zeros.
     """
+    if not (type(exact) is type(is_causal) is type(return_weights) is bool):
+        _check_flags(exact=exact, is_causal=is_causal, return_weights=return_weights)
     layout = causal(layout) if is_causal else layout
     call = checked(q, k, v, None if exact else graph, alpha, layout, scale, bias, dropout)
     if exact:
@@ -115,7 +118,7 @@ def choose(backend: str, call: Call) -> ModuleType:
     """The implementation of this name; for "auto" the first that takes the call."""
     if backend == "auto":
         return next(module for name in AUTOMATIC if (module := _module(name)).refusal(call) is None)
-    if backend not in BACKENDS:
+    if not isinstance(backend, str) or backend not in BACKENDS:
         raise InputError("backend", repr(backend), f"one of {', '.join(map(repr, ['auto', *BACKENDS]))}")
     refusal = _module(backend).refusal(call)
     if refusal is not None:
@@ -136,11 +139,7 @@ def checked(
 ) -> Call:
     """The arguments of `attention` as an implementation takes them, or an error that says what is wrong."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.ndim != 4:
-            want = "four dimensions: (batch, heads, length, size)"
-            raise InputError(name, f"a tensor of shape {tuple(tensor.shape)}", want)
-        if not tensor.is_floating_point():
-            raise InputError(name, f"a tensor of {tensor.dtype}", "floating-point numbers")
+        check_vectors(name, tensor)
         if tensor.dtype != q.dtype or tensor.device != q.device:
             got = f"{tensor.dtype} on {tensor.device}"
             raise InputError(name, got, f"the type and device of q: {q.dtype} on {q.device}")
@@ -154,27 +153,33 @@ def checked(
         )
     if kv_heads == 0 or heads % kv_heads:
         raise InputError("k", f"{kv_heads} heads", f"a number of heads that divides the {heads} heads of q")
-    if scale is not None and not math.isfinite(scale):
-        raise InputError("scale", scale, "a finite number, or None for 1 / √d")
-    if not 0 <= dropout < 1:
-        raise InputError("dropout", dropout, "a share from 0 up to, but not including, 1")
+    if scale is not None and not (is_number(scale) and math.isfinite(scale)):
+        raise InputError("scale", repr(scale), "a finite number, or None for 1 / √d")
+    if not (is_number(dropout) and 0 <= dropout < 1):
+        raise InputError("dropout", repr(dropout), "a share from 0 up to, but not including, 1")
     if bias is not None:
-        bias = _broadcasting("bias", bias, (batch, heads, n, m))
+        bias = _checked_bias(bias, (batch, heads, n, m))
     call = Call(
-        q, k, v, layout.of(q, k), None, _checked_alpha(alpha, heads), 1 / math.sqrt(d or 1) if scale is None else scale,
-        bias, dropout,
+        q, k, v, Grid(batch, heads, n, m, layout, q.device), None, _checked_alpha(alpha, heads),
+        1 / math.sqrt(d or 1) if scale is None else float(scale), bias, float(dropout),
     )  # fmt: skip
     if graph is None:
         return call
     _check_graph(graph, call)
-    return Call(q, k, v, call.grid, graph.within(layout), call.alpha, call.scale, bias, dropout)
+    return replace(call, graph=graph.within(layout))
+
+
+def _check_flags(**flags: object) -> None:
+    for name, flag in flags.items():
+        check_type(name, flag, bool, "True or False")
 
 
 def _checked_alpha(alpha: float | Tensor, heads: int) -> float | Tensor:
     if not isinstance(alpha, Tensor):
-        if not 0 < alpha < math.inf:
-            raise InputError("alpha", alpha, "a number above 0, such as 1.5; 1 is softmax")
+        check_alpha(alpha)
         return float(alpha)
+    if not alpha.is_floating_point():
+        raise InputError("alpha", f"a tensor of {alpha.dtype}", "floating-point numbers")
     if alpha.numel() not in (1, heads):
         raise InputError(
             "alpha", f"a tensor of shape {tuple(alpha.shape)}", f"one value, or one for each of {heads} heads"
@@ -182,9 +187,20 @@ def _checked_alpha(alpha: float | Tensor, heads: int) -> float | Tensor:
     return alpha.reshape(-1).expand(heads)
 
 
+def _checked_bias(bias: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+    want = "a tensor of floating-point numbers to add to the scores; a mask of booleans is attn_mask=..."
+    if not isinstance(bias, Tensor):
+        raise wrong_type("bias", bias, want)
+    if not bias.is_floating_point():
+        raise InputError("bias", f"a tensor of {bias.dtype}", want)
+    return _broadcasting("bias", bias, shape)
+
+
 def _checked_mask(mask: Tensor, call: Call) -> Tensor:
+    want = "a tensor of booleans, true where a pair may be seen, or of floating-point numbers to add to the scores"
+    if not isinstance(mask, Tensor):
+        raise wrong_type("attn_mask", mask, want)
     if mask.dtype != torch.bool and not mask.is_floating_point():
-        want = "booleans, true where a pair may be seen, or floating-point numbers to add to the scores"
         raise InputError("attn_mask", f"a tensor of {mask.dtype}", want)
     if mask.device != call.q.device:
         raise InputError("attn_mask", f"a tensor on {mask.device}", f"one on the device of q, {call.q.device}")
@@ -202,9 +218,7 @@ def _broadcasting(name: str, given: Tensor, shape: tuple[int, int, int, int]) ->
 
 
 def _check_graph(graph: Graph, call: Call) -> None:
-    if not isinstance(graph, Graph):
-        want = "a Graph, as finders return it; a mask is attn_mask=..."
-        raise InputError("graph", f"a {type(graph).__name__}", want)
+    check_type("graph", graph, Graph, "a Graph, as finders return it: Window(11)(q, k); a mask is attn_mask=...")
     if graph.grid.shape != call.grid.shape:
         want = f"one for (batch, heads, queries, keys) = {call.grid.shape}"
         raise InputError("graph", f"a graph for {graph.grid.shape}", want)

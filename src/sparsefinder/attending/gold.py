@@ -27,7 +27,7 @@ def gold_graph(
 
     The arguments are those of `attention`.
     """
-    call = checked(q, k, k[..., :0], None, alpha, layout, scale, bias, 0.0)
+    call = checked(q, k, k[..., :0] if isinstance(k, Tensor) else k, None, alpha, layout, scale, bias, 0.0)
     with torch.no_grad():
         weights = choose("auto", call).weights(call)
     batch, head, query, key = weights.indices()[:, weights.values() > 0]

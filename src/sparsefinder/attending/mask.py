@@ -9,7 +9,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from ..core.graph import Graph
-from ..core.layout import Grid, Layout
+from ..core.layout import Grid, Layout, check_layout
 from ..errors import InputError
 from .call import Call
 
@@ -18,6 +18,7 @@ __all__ = ["causal", "masked"]
 
 def causal(layout: Layout) -> Layout:
     """The layout with `is_causal=True`: as in torch, the first query stands at the first key."""
+    check_layout(layout)
     offset = layout.query_offset
     if bool((offset != 0).any()) if isinstance(offset, Tensor) else offset != 0:
         got = f"True, which counts from the first key, with layout.query_offset {offset}"

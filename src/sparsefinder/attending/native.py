@@ -28,10 +28,9 @@ from .call import Call
 
 _native: Any = compiled.module
 
-__all__ = ["Counted", "counting", "refusal", "run", "weights"]
+__all__ = ["Counted", "counted_pairs", "counting", "refusal", "run", "weights"]
 
-# Where fewer keys are to be ruled out, looking at all of them is as fast.
-LEAST_SCREENED = 2048
+LEAST_SCREENED: int = _native.LEAST_SCREENED if _native else 0
 EVERYTHING = Band(None, None)
 
 
@@ -62,6 +61,12 @@ def counting() -> Iterator[Counted]:
         yield counted
     finally:
         _counter.reset(token)
+
+
+def counted_pairs(batch: int, heads: int) -> Tensor | None:
+    """Where a call shall count its scores, if somebody wants to know."""
+    counter = _counter.get()
+    return None if counter is None else counter.start(batch, heads)
 
 
 def refusal(call: Call) -> str | None:
@@ -120,7 +125,8 @@ class _Arguments:
         offset = layout.query_offset
         offsets = offset if isinstance(offset, Tensor) else torch.full((batch,), offset) if offset else None
         few = call.grid.n * call.groups <= _native.FEW_QUERIES
-        screened = call.exact and call.grid.m >= LEAST_SCREENED and not few
+        # Most of all pairs can be proven to get no weight, more cheaply than by looking at them.
+        screened = call.graph is None and call.grid.m >= LEAST_SCREENED and not few
         graph = call.first if screened else call.graph
         pieces = [] if screened else [_piece(EVERYTHING)]
         pieces = pieces if graph is None else _pieces(graph, screened)
@@ -134,11 +140,10 @@ class _Arguments:
         width, dtype = v.shape[-1], q.dtype
         q, k, v = _prepared(q), _prepared(k), _prepared(v)
         out = torch.empty((batch, heads, n, v.shape[-1]), dtype=torch.float32)
-        counter = _counter.get()
         support, nonfinite = _native.forward(
             capsule(q), capsule(k), capsule(v), capsule(out), _alphas(alpha, heads), self.scale, self.causal,
             self.query_offset, self.key_lengths, self.query_lengths, self.pieces, self.screened,
-            torch.get_num_threads(), self.plain, save, None if counter is None else counter.start(batch, heads),
+            torch.get_num_threads(), self.plain, save, counted_pairs(batch, heads),
         )  # fmt: skip
         if nonfinite:
             raise InputError("scores", "NaN or infinity among them", "queries and keys whose products are finite")

@@ -14,7 +14,7 @@ from .. import compiled
 from ..compiled import capsule
 from ..errors import InputError
 
-__all__ = ["key_codes", "query_codes"]
+__all__ = ["key_codes", "query_codes", "refuse_nonfinite"]
 
 # As in kernels/constants.h, where it says why.
 MOST_KEY_CODE, MOST_QUERY_CODE, LONGEST_KEY, LONGEST_QUERY = 127, 63, 181, 175
@@ -57,18 +57,19 @@ def _rounded(points: Tensor, units: Tensor | None) -> Tensor:
         capsule(points.view(-1, rank)), capsule(codes.view(-1, codes.shape[-1])), flat, torch.get_num_threads(),
         compiled.plain(),
     ):  # fmt: skip
-        _refuse()
+        refuse_nonfinite()
     return codes
 
 
 def _finite(points: Tensor) -> Tensor:
     points = (points.float() if points.dtype in (torch.float16, torch.bfloat16) else points).detach()
     if not bool(points.isfinite().all()):
-        _refuse()
+        refuse_nonfinite()
     return points
 
 
-def _refuse() -> None:
+def refuse_nonfinite() -> None:
+    """Raise the error for numbers that no code is for."""
     raise InputError("q, k", "NaN or infinity among them", "finite queries and keys")
 
 

@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, is_number, wrong_type
 from .solving import edge, solve_2, solve_15, solve_any, weights_any
 
-__all__ = ["entmax", "entmax_threshold"]
+__all__ = ["check_alpha", "entmax", "entmax_threshold"]
 
 # Rows are worked on in pieces of this many numbers, so that the passes of the solver run in the processor's cache.
 CPU_PIECE = 1 << 18
@@ -64,7 +64,8 @@ def entmax_threshold(
     The threshold of some of the scores never exceeds the threshold of all of them: a partial row already rules out
     every score below it. Up to α = 1 everything gets weight and the threshold is −inf.
     """
-    rows, alpha_rows = _as_rows(scores.detach(), alpha, dim, check)
+    rows, alpha_rows = _as_rows(scores, alpha, dim, check)
+    rows = rows.detach()
     if isinstance(alpha_rows, Tensor):
         raise InputError("alpha", "a tensor", "a number: a threshold is computed for one alpha at a time")
     shape = scores.movedim(dim, -1).shape[:-1]
@@ -89,18 +90,19 @@ def _as_rows(
     scores: Tensor, alpha: float | Tensor, dim: int, check: bool | None
 ) -> tuple[Float[Tensor, "rows m"], float | Float[Tensor, "rows 1"]]:
     """Check the input, and lay it out as contiguous rows in at least float32."""
+    if not isinstance(scores, Tensor):
+        raise wrong_type("scores", scores, "a tensor of floating-point numbers")
     if not scores.is_floating_point():
         raise InputError("scores", f"a tensor of {scores.dtype}", "a tensor of floating-point numbers")
-    if not -scores.ndim <= dim < scores.ndim:
-        raise InputError("dim", dim, f"a dimension of the scores, whose shape is {tuple(scores.shape)}")
+    if not isinstance(dim, int) or not -scores.ndim <= dim < scores.ndim:
+        raise InputError("dim", repr(dim), f"a dimension of the scores, whose shape is {tuple(scores.shape)}")
     working = scores.to(torch.float32) if scores.dtype in (torch.float16, torch.bfloat16) else scores
     moved = working.movedim(dim, -1)
     rows = moved.reshape(math.prod(moved.shape[:-1]), moved.shape[-1])
     if check or (check is None and scores.device.type == "cpu"):
         _refuse_infinite(rows)
     if not isinstance(alpha, Tensor):
-        if not 0 < alpha < math.inf:
-            raise InputError("alpha", alpha, "a number above 0, such as 1.5; 1 is softmax")
+        check_alpha(alpha)
         return rows, float(alpha)
     if not bool((alpha.detach() > 0).all() and alpha.detach().isfinite().all()):
         raise InputError("alpha", f"values down to {alpha.min().item():g}", "numbers above 0; 1 is softmax")
@@ -112,6 +114,12 @@ def _as_rows(
         )
         raise InputError("alpha", f"a tensor of shape {tuple(alpha.shape)}", wanted) from None
     return rows, one_a_row.movedim(dim, -1).reshape(len(rows), 1).to(rows.dtype)
+
+
+def check_alpha(alpha: object) -> None:
+    """Raise unless this is a number that can be α."""
+    if not is_number(alpha) or not 0 < alpha < math.inf:  # type: ignore[operator]
+        raise InputError("alpha", repr(alpha), "a number above 0, such as 1.5, or a tensor of such; 1 is softmax")
 
 
 def _refuse_infinite(rows: Float[Tensor, "rows m"]) -> None:

@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, check_type
 from . import listing, ratios
+from .checks import NUMBERS, TRUTHS, check_block, check_grid, check_indices, check_table
 from .chunks import CHUNK, chunks
 from .flex import block_mask
 from .layout import Grid, Layout
@@ -41,6 +42,9 @@ class Graph:
     grid: Grid
     pieces: tuple[Piece, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_grid(self.grid)
+
     def __repr__(self) -> str:
         return f"Graph({self.grid.words}: {words(self.pieces)})"
 
@@ -57,13 +61,13 @@ class Graph:
     @classmethod
     def columns(cls, keys: Bool[Tensor, "batch heads m"], grid: Grid) -> Graph:
         """Keys that every query sees. Batch and heads may have size 1 here and below: the same for all."""
-        _check_sizes("keys", keys, grid, grid.m)
+        check_table("keys", keys, TRUTHS, grid, "m")
         return cls(grid, (Columns(keys),))
 
     @classmethod
     def rows(cls, queries: Bool[Tensor, "batch heads n"], grid: Grid) -> Graph:
         """Queries that see every key."""
-        _check_sizes("queries", queries, grid, grid.n)
+        check_table("queries", queries, TRUTHS, grid, "n")
         return cls(grid, (Rows(queries),))
 
     @classmethod
@@ -71,40 +75,43 @@ class Graph:
         cls, queries: Int[Tensor, "#batch #heads n slots"], keys: Int[Tensor, "#batch #heads m slots2"], grid: Grid
     ) -> Graph:
         """Pairs whose query and key have a bucket in common; −1 is no bucket."""
-        _check_sizes("queries", queries, grid, grid.n)
-        _check_sizes("keys", keys, grid, grid.m)
+        check_table("queries", queries, NUMBERS, grid, "n")
+        check_table("keys", keys, NUMBERS, grid, "m")
         return cls(grid, (Buckets(queries, keys),))
 
     @classmethod
     def blocks(cls, chosen: Bool[Tensor, "batch heads query_blocks key_blocks"], size: int, grid: Grid) -> Graph:
         """Square blocks of neighbouring queries and keys, the last ones cut off at the edge."""
-        _check_sizes("chosen", chosen, grid, -(-grid.n // size), -(-grid.m // size))
+        check_table("chosen", chosen, TRUTHS, grid, "n", "m", size=size)
         return cls(grid, (Blocks.of_pairs(Pairs.of_mask(chosen), size, size),))
 
     @classmethod
     def of_dense(cls, chosen: Bool[Tensor, "batch heads n m"], grid: Grid) -> Graph:
         """The pairs that are true in a matrix."""
-        _check_sizes("chosen", chosen, grid, grid.n, grid.m)
+        check_table("chosen", chosen, TRUTHS, grid, "n", "m")
         return cls(grid, (Pairs.of_mask(chosen),))
 
     @classmethod
     def of_pairs(cls, batch: Index, head: Index, query: Index, key: Index, grid: Grid) -> Graph:
         """Explicit pairs, in any order, repeated or not."""
-        row = (batch * grid.heads + head) * grid.n + query
-        return cls.of_numbers(row * grid.m + key, grid)
+        check_indices(grid, batch=batch, head=head, query=query, key=key)
+        return cls.of_numbers(((batch * grid.heads + head) * grid.n + query) * grid.m + key, grid)
 
     @classmethod
     def of_numbers(cls, pairs: Index, grid: Grid) -> Graph:
         """Explicit pairs by their numbers ((batch · heads + head) · n + query) · m + key."""
+        check_indices(grid, pairs=pairs)
         in_order = bool((pairs[1:] > pairs[:-1]).all())
         return cls(grid, (Pairs.of_numbers(pairs if in_order else torch.unique(pairs), grid),))
 
     def __or__(self, other: Graph) -> Graph:
+        _check_graph("graphs of |", other)
         if not self.grid.same_as(other.grid):
             raise InputError("graphs of |", f"{self.grid} and {other.grid}", "two graphs of the same sizes and layout")
         return Graph(self.grid, self.pieces + other.pieces)
 
     def __and__(self, other: Graph) -> Graph:
+        _check_graph("graphs of &", other)
         if self.grid.shape != other.grid.shape:
             raise InputError("graphs of &", f"{self.grid.shape} and {other.grid.shape}", "two graphs of the same sizes")
         few, many = (self, other) if self.list_bound() <= other.list_bound() else (other, self)
@@ -190,6 +197,7 @@ class Graph:
 
     def recall(self, gold: Graph) -> Float[Tensor, "batch heads"]:
         """The share of gold pairs that this graph has, Eq. 4; NaN where there is no gold pair."""
+        _check_graph("gold", gold)
         return ratios.recall((gold & self).count(), gold.count())
 
     def pairs(self) -> Pairs:
@@ -247,8 +255,7 @@ class Graph:
 
     def _coarse(self, block: int) -> tuple[Pairs, Int[Tensor, " entries"]]:
         """The blocks in which there is a pair, and how many there are in each."""
-        if block < 1:
-            raise InputError("block", block, "a number of positions from 1 upwards")
+        check_block("block", block)
         grid, pairs = self.grid, self.pairs()
         b, h, i = grid.unravel(pairs.rows)
         n, m = -(-grid.n // block), -(-grid.m // block)
@@ -289,8 +296,5 @@ class _Within:
         return self.piece.mask(grid, queries) & self.graph.mask(queries)
 
 
-def _check_sizes(name: str, table: Tensor, grid: Grid, *sizes: int) -> None:
-    right = table.ndim >= 2 + len(sizes) and table.shape[2 : 2 + len(sizes)] == sizes
-    if not right or table.shape[0] not in (1, grid.batch) or table.shape[1] not in (1, grid.heads):
-        want = f"({grid.batch} or 1, {grid.heads} or 1, {', '.join(map(str, sizes))}) for the grid {grid.shape}"
-        raise InputError(name, f"a tensor of shape {tuple(table.shape)}", want)
+def _check_graph(name: str, other: object) -> None:
+    check_type(name, other, Graph, "a Graph, as finders and gold_graph return it; a matrix is Graph.of_dense(...)")

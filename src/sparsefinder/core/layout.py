@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, check_type, wrong_type
 
-__all__ = ["Grid", "Layout"]
+__all__ = ["Grid", "Layout", "check_layout", "check_vectors"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,18 @@ class Layout:
     query_offset: int | Int[Tensor, " batch"] = 0
     query_lengths: Int[Tensor, " batch"] | None = None
 
+    def __post_init__(self) -> None:
+        check_type("causal", self.causal, bool, "True or False")
+        _check_lengths("key_lengths", self.key_lengths)
+        _check_lengths("query_lengths", self.query_lengths)
+        offset = self.query_offset
+        if type(offset) is int or (isinstance(offset, Tensor) and _is_whole(offset)):
+            return
+        if isinstance(offset, bool) or not isinstance(offset, Integral):
+            got = f"a tensor of {offset.dtype}" if isinstance(offset, Tensor) else repr(offset)
+            raise InputError("query_offset", got, "a whole number, or a tensor of whole numbers, one per sequence")
+        object.__setattr__(self, "query_offset", int(offset))
+
     def __repr__(self) -> str:
         return f"Layout({', '.join(self.words)})"
 
@@ -46,8 +59,15 @@ class Layout:
             found.append(f"queries from {offset}".replace("-", "−"))
         return found
 
+    @property
+    def ragged(self) -> bool:
+        """Whether sequences differ, so that it has tensors."""
+        return self.key_lengths is not None or self.query_lengths is not None or isinstance(self.query_offset, Tensor)
+
     def of(self, q: Float[Tensor, "batch heads n _"], k: Float[Tensor, "batch _ m _"]) -> Grid:
         """The grid of these queries and keys."""
+        check_vectors("q", q)
+        check_vectors("k", k)
         return Grid(q.shape[0], q.shape[1], q.shape[2], k.shape[2], self, q.device)
 
 
@@ -64,6 +84,9 @@ class Grid:
 
     def __post_init__(self) -> None:
         layout = self.layout
+        check_layout(layout)
+        if not layout.ragged:
+            return
         for name, lengths, most in (
             ("layout.key_lengths", layout.key_lengths, self.m),
             ("layout.query_lengths", layout.query_lengths, self.n),
@@ -158,6 +181,35 @@ class Grid:
             and _same(mine.key_lengths, others.key_lengths)
             and _same(mine.query_lengths, others.query_lengths)
         )
+
+
+def check_vectors(name: str, vectors: object) -> None:
+    """Raise unless these are vectors for every sequence, head and position, as attention takes queries and keys."""
+    want = "a tensor of four dimensions: (batch, heads, length, size)"
+    if not isinstance(vectors, Tensor):
+        raise wrong_type(name, vectors, want)
+    if vectors.ndim != 4:
+        raise InputError(name, f"a tensor of shape {tuple(vectors.shape)}", want)
+    if not vectors.is_floating_point():
+        raise InputError(name, f"a tensor of {vectors.dtype}", "floating-point numbers")
+
+
+def check_layout(layout: object) -> None:
+    """Raise unless this is a layout."""
+    check_type("layout", layout, Layout, "a Layout, such as Layout(causal=True)")
+
+
+def _check_lengths(name: str, lengths: object) -> None:
+    if lengths is None or (isinstance(lengths, Tensor) and _is_whole(lengths)):
+        return
+    want = "a tensor of whole numbers, one per sequence, or None where all are real"
+    if isinstance(lengths, Tensor):
+        raise InputError(name, f"a tensor of {lengths.dtype}", want)
+    raise wrong_type(name, lengths, want)
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    return not (tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool)
 
 
 def _same(one: int | Tensor | None, two: int | Tensor | None) -> bool:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, check_type
 from .graph import Graph
 from .ratios import counted_as, every_ratio, mean
 
@@ -39,6 +39,8 @@ class Counts:
 
 def count(predicted: Graph, gold: Graph) -> Counts:
     """Compare two graphs, row by row. A query that may look at nothing counts for nothing."""
+    for name, graph in (("predicted", predicted), ("gold", gold)):
+        check_type(name, graph, Graph, "a Graph, as finders and gold_graph return it")
     if predicted.grid.shape != gold.grid.shape:
         raise InputError("gold", f"a graph for {gold.grid.shape}", f"one like the predicted: {predicted.grid.shape}")
     visible = predicted.grid.degrees()[:, None].expand(-1, predicted.grid.heads, -1)

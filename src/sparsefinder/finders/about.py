@@ -66,6 +66,7 @@ class About:
     besides: whether what it counts comes besides a window and global tokens, its fields `window` and `globals`.
     dials: none where graphs are not nested; where there are several, one of them is set, and the first unless told.
     grid: the settings that a wanted recall is looked for among, besides a dial, unless they are given.
+    words: how its settings are said, by name: `{}` is the value, `{%}` the same in percent, `(s)` a plural.
     """
 
     name: str
@@ -77,6 +78,7 @@ class About:
     besides: bool = False
     dials: tuple[Dial, ...] = ()
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
     look: Look = Look()
 
     @property

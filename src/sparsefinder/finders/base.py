@@ -19,12 +19,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.graph import Graph
-from ..core.layout import Grid, Layout
+from ..core.index import KeyIndex
+from ..core.layout import Grid, Layout, check_layout
 from ..core.moving import moved
-from ..errors import InputError
+from ..errors import InputError, check_type
 from ..learning.projection import Projection
-from ..learning.sample import Sample, mapped
+from ..learning.sample import Sample, batches, mapped
 from .about import About, Dial, Place
+from .how import Fitting
 
 __all__ = [
     "Assigned", "Cascade", "Finder", "Fitting", "Keys", "Learned", "Queries", "Several", "Union", "of_heads", "roles",
@@ -32,7 +34,8 @@ __all__ = [
 ]  # fmt: skip
 
 Queries = Float[Tensor, "batch heads n d"]
-Keys = Float[Tensor, "batch heads m d"]
+# Of each head; where a finder is `grouped`, they may come once for the heads that share them.
+Keys = Float[Tensor, "batch kv_heads m d"]
 # The least settings of a dial, for all keys of some queries.
 Settings = Float[Tensor, "batch heads count m"]
 # Clusters of queries, clusters of keys, and how many there are.
@@ -54,6 +57,7 @@ class Finder(ABC):
 
         >>> Window(11)(q, k, Layout(causal=True)).sparsity()
         """
+        check_layout(layout)
         return self.on(q, k, layout.of(q, k))
 
     def on(self, q: Queries, k: Keys, grid: Grid) -> Graph:
@@ -75,6 +79,15 @@ class Finder(ABC):
     def query_wise(self) -> bool:
         """Whether the keys of a query never depend on other queries, which are not there in a decoding step."""
         return True
+
+    @property
+    def grouped(self) -> bool:
+        """Whether heads that share keys need not have them each: maps of keys go from those of a group to each head."""
+        return getattr(self, "projection", None) is not None
+
+    def index(self, k: Keys, exact: bool = False) -> KeyIndex | None:
+        """What it knows of keys, kept while decoding; `exact` rules nothing out that gets weight. None: it has none."""
+        return None
 
     @property
     def ready(self) -> bool:
@@ -147,7 +160,9 @@ class Finder(ABC):
     def _check(self, grid: Grid) -> None:
         """Raise if it was not fitted, or is asked to decode and cannot. A whole sequence may be looked at, masked."""
         if not self.ready:
-            raise InputError("finder", f"{self.about.name}, which was not fitted", "its fit(samples), called first")
+            name = self.about.name
+            want = f'Sparsefinder.fit(traces, "{name}", …), which fits it to every layer; or its own fit(samples) first'
+            raise InputError("finder", f"{name}, which was not fitted", want)
         offset = grid.layout.query_offset
         if not (bool((offset != 0).any()) if isinstance(offset, Tensor) else offset != 0):
             return
@@ -157,26 +172,6 @@ class Finder(ABC):
         if not grid.layout.causal and not self.query_wise:
             got = f"{type(self).__name__}, whose choice of keys depends on other queries"
             raise InputError("finder", got, "one with query_wise, for cross-attention step by step")
-
-
-@dataclass(frozen=True)
-class Fitting:
-    """How finders are fitted, whatever the method.
-
-    tokens: so many per head at most are looked at where tokens are clustered or counted, drawn at random.
-    restarts: how often k-means starts anew; as often as the method does by itself if None.
-    r, margin, rate, epochs, shared, summed: how maps are learned, as `learn` takes them.
-    """
-
-    seed: int = 0
-    tokens: int = 20_000
-    restarts: int | None = None
-    r: int = 4
-    margin: float = 1.0
-    rate: float = 0.01
-    epochs: int = 1
-    shared: bool = True
-    summed: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,7 +190,7 @@ class Learned(Finder):
 
     def mapped(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """The samples where they are compared."""
-        return (mapped(sample, getattr(self, "projection", None)) for sample in samples)
+        return (mapped(sample, getattr(self, "projection", None)) for sample in batches(samples))
 
 
 @dataclass(frozen=True)
@@ -211,6 +206,10 @@ class Several(Finder):
     @property
     def query_wise(self) -> bool:
         return all(each.query_wise for each in self.finders)
+
+    @property
+    def grouped(self) -> bool:
+        return all(each.grouped for each in self.finders)
 
     @property
     def ready(self) -> bool:
@@ -282,4 +281,6 @@ def slots(table: Int[Tensor, "batch heads length slots"], counts: int | Int[Tens
 
 
 def _parts(kind: type[Several], one: Finder) -> tuple[Finder, ...]:
+    sign = "|" if kind is Union else "&"
+    check_type(f"finders of {sign}", one, Finder, f"a finder on either side: Window(11) {sign} GlobalTokens(1)")
     return one.finders if isinstance(one, kind) else (one,)

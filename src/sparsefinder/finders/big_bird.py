@@ -36,7 +36,9 @@ class BigBird(Finder):
 
     about = About(
         "bigbird", "BigBird", "rival", paper="Zaheer et al., 2020, arXiv:2007.14062", besides=True,
-        grid={"random_blocks": (2, 4, 8, 16, 32), "window": (1, 11, 25, 75)}, look=Look("#8c4a2f", "#d09274", "P"),
+        grid={"random_blocks": (2, 4, 8, 16, 32), "window": (1, 11, 25, 75)},
+        words={"random_blocks": "{} random block(s)", "block": "blocks of {} token(s)"},
+        look=Look("#8c4a2f", "#d09274", "P"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -57,7 +57,9 @@ class BlockCentroids(Learned):
     about = About(
         "block-centroids", "blocks, centroids (v2)", "paper", compares="closeness",
         paper="Treviso et al., 2022, Sec. 6.1", besides=True, dials=(Dial("k", whole=True),),
-        grid={"block": (16,), "clusters": (8,)}, look=Look("#9b2335", "#f0808c", "d"),
+        grid={"block": (16,), "clusters": (8,)},
+        words={"block": "blocks of {} token(s)", "k": "{} block(s) each", "clusters": "{} clusters"},
+        look=Look("#9b2335", "#f0808c", "d"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -53,7 +53,9 @@ class BlockTopK(Finder):
 
     about = About(
         "block-topk", "blocks, top-k (v1)", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 6.1",
-        besides=True, dials=(Dial("k", whole=True),), grid={"block": (16,)}, look=Look("#0b6e75", "#4fc3c9", "h"),
+        besides=True, dials=(Dial("k", whole=True),), grid={"block": (16,)},
+        words={"block": "blocks of {} token(s)", "k": "the best {} block(s)", "score": "by {}"},
+        look=Look("#0b6e75", "#4fc3c9", "h"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

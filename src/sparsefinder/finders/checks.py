@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, is_number
 
 __all__ = ["at_least", "between", "rounded_down", "whole"]
 
@@ -18,25 +18,25 @@ def whole(least: int, **values: object) -> None:
         else:
             right = isinstance(value, int) and not isinstance(value, bool) and value >= least
         if not right:
-            raise InputError(name, value, f"a whole number from {least} upwards")
+            raise InputError(name, repr(value), f"a whole number from {least} upwards")
 
 
 def at_least(least: int | float, **values: int | float | Tensor) -> None:
     """Raise unless all are numbers from `least` upwards."""
     for name, value in values.items():
-        if not _number(value) or not _all(value, least, None):
-            raise InputError(name, value, f"a number from {least:g} upwards")
+        if not _numbers(value) or not _all(value, least, None):
+            raise InputError(name, repr(value), f"a number from {least:g} upwards")
 
 
 def between(least: int | float, most: int | float, **values: int | float | Tensor) -> None:
     """Raise unless all are numbers from `least` to `most`."""
     for name, value in values.items():
-        if not _number(value) or not _all(value, least, most):
-            raise InputError(name, value, f"a number from {least:g} to {most:g}")
+        if not _numbers(value) or not _all(value, least, most):
+            raise InputError(name, repr(value), f"a number from {least:g} to {most:g}")
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float | Tensor) and not isinstance(value, bool)
+def _numbers(value: object) -> bool:
+    return isinstance(value, Tensor) or is_number(value)
 
 
 def _all(value: int | float | Tensor, least: int | float, most: int | float | None) -> bool:

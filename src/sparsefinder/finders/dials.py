@@ -17,7 +17,7 @@ from torch import Tensor
 from ..core.chunks import chunks
 from ..core.layout import Grid
 from ..errors import InputError
-from ..learning.sample import Sample
+from ..learning.sample import Sample, batches
 from .base import Finder
 
 __all__ = ["Needs"]
@@ -77,7 +77,7 @@ class Needs:
         generator = torch.Generator().manual_seed(seed)
         gold: list[list[tuple[Tensor, Tensor]]] = []
         drawn: list[list[tuple[Tensor, Tensor]]] = []
-        for sample in samples:
+        for sample in batches(samples):
             found = _pass(finder, sample, extra, generator)
             gold = gold or [[] for _ in found[0]]
             drawn = drawn or [[] for _ in found[1]]

@@ -39,7 +39,8 @@ class Distance(Finder):
 
     about = About(
         "distance", "distance", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.3",
-        dials=(Dial("t", every_pair=True),), look=Look("#c84e00", "#ff8f4d", "o"),
+        dials=(Dial("t", every_pair=True),), words={"t": "distance up to {}"},
+        look=Look("#c84e00", "#ff8f4d", "o"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -23,5 +23,9 @@ class Full(Finder):
 
     about = About("full", "full entmax", "reference", look=Look("#000000", "#ffffff", "_"))
 
+    @property
+    def grouped(self) -> bool:
+        return True
+
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         return Graph.full(grid)

@@ -33,11 +33,16 @@ class GlobalTokens(Finder):
 
     about = About(
         "global", "global tokens", "reference", paper="Beltagy et al., 2020, arXiv:2004.05150",
-        dials=(Dial("count", whole=True, every_pair=True),), look=Look("#4d5d7a", "#9fb2d6", "3"),
+        dials=(Dial("count", whole=True, every_pair=True),), words={"count": "{} global token(s)"},
+        look=Look("#4d5d7a", "#9fb2d6", "3"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:
         whole(0, count=self.count)
+
+    @property
+    def grouped(self) -> bool:
+        return True
 
     @property
     def causal_safe(self) -> bool:

@@ -43,7 +43,7 @@ class KMeans(Learned):
     about = About(
         "kmeans", "k-means", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.5",
         dials=(Dial("top_k", least=1, whole=True),), grid={"clusters": (4, 8, 16, 32)},
-        look=Look("#0062a8", "#5bb0f0", "s"),
+        words={"clusters": "{} clusters", "top_k": "the nearest {} of each"}, look=Look("#0062a8", "#5bb0f0", "s"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

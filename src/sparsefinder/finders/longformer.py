@@ -32,7 +32,8 @@ class Longformer(Finder):
 
     about = About(
         "longformer", "Longformer", "rival", paper="Beltagy et al., 2020, arXiv:2004.05150",
-        grid={"globals": (2, 4, 8, 16, 32), "window": (1, 11, 25, 75)}, look=Look("#b87900", "#f0b93f", "<"),
+        grid={"globals": (2, 4, 8, 16, 32), "window": (1, 11, 25, 75)},
+        words={"globals": "{} random global token(s)"}, look=Look("#b87900", "#f0b93f", "<"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from ..core.graph import Graph
 from ..core.layout import Grid
 from ..learning.moments import low_rank
 from ..learning.projection import Projection
-from ..learning.sample import Sample, pooled
+from ..learning.sample import Sample, batches, pooled
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Fitting, Keys, Learned, Queries, Settings, slots
 from .centroids import check_centroids, cluster, highest, nearest, ranks
@@ -48,7 +48,8 @@ class Probe(Learned):
 
     about = About(
         "probe", "probe", "ours", compares="scores", paper="Jégou et al., 2011, doi:10.1109/TPAMI.2010.57",
-        dials=(Dial("probes", least=1, whole=True),), grid={"clusters": (32,)}, look=Look("#1787b8", "#7fd4f5", "v"),
+        dials=(Dial("probes", least=1, whole=True),), grid={"clusters": (32,)},
+        words={"clusters": "{} clusters of keys", "probes": "looks into {}"}, look=Look("#1787b8", "#7fd4f5", "v"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -60,7 +61,7 @@ class Probe(Learned):
         """Cluster the keys of each head, mapped by `low_rank` of all ranks unless there is a projection."""
         projection = self.projection
         if projection is None:
-            projection = low_rank(samples, next(iter(samples)).q.shape[-1])
+            projection = low_rank(samples, next(batches(samples)).q.shape[-1])
         own = replace(self, projection=projection)
         keys = pooled((sample.keys for sample in own.mapped(samples)), how.tokens, how.seed)
         return replace(own, centroids=cluster(keys, self.clusters, how.restarts or RESTARTS, how.seed))

@@ -50,7 +50,8 @@ class Quantization(Learned):
 
     about = About(
         "quantization", "quantization", "paper", compares="closeness", paper="Treviso et al., 2022, Sec. 4.4",
-        grid={"beta": (2, 4, 8, 16, 32)}, look=Look("#a8477f", "#e38fc0", "^"),
+        grid={"beta": (2, 4, 8, 16, 32)}, words={"beta": "{} bins", "bins": "bins by {}"},
+        look=Look("#a8477f", "#e38fc0", "^"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

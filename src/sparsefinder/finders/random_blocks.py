@@ -30,7 +30,10 @@ class RandomBlocks(Finder):
     block: int = 1
     seed: int = field(default=0, metadata=RUN)
 
-    about = About("random", "random blocks", "reference", look=Look("#777777", "#a8a8a8", "2"))
+    about = About(
+        "random", "random blocks", "reference", words={"count": "{} random block(s)", "block": "blocks of {} token(s)"},
+        look=Look("#777777", "#a8a8a8", "2"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         whole(0, count=self.count)

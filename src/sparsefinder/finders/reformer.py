@@ -40,7 +40,8 @@ class Reformer(Finder):
 
     about = About(
         "reformer", "Reformer", "rival", compares="closeness", paper="Kitaev et al., 2020, arXiv:2001.04451",
-        grid={"buckets": (2, 4, 8, 16, 32), "rounds": (1, 2, 4)}, look=Look("#7a6f00", "#cfc24a", ">"),
+        grid={"buckets": (2, 4, 8, 16, 32), "rounds": (1, 2, 4)},
+        words={"buckets": "{} buckets", "rounds": "{} round(s)"}, look=Look("#7a6f00", "#cfc24a", ">"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

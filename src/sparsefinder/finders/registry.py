@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import TypeVar
 
-from ..errors import InputError
+from ..errors import InputError, check_type
 from .about import About
 from .base import Finder, roles
 
@@ -78,6 +78,7 @@ def finder(name: str, **parameters: object) -> Finder:
 def finder_class(name: str) -> type[Finder]:
     """The class of a method by its name."""
     known = methods()
+    check_type("finder", name, str, "the name of a method: finder('window', size=11), for Window(11)")
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""

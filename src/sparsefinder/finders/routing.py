@@ -45,7 +45,8 @@ class Routing(Learned):
 
     about = About(
         "routing", "Routing Transformer", "rival", compares="closeness", paper="Roy et al., 2021, arXiv:2003.05997",
-        grid={"clusters": (2, 4, 8, 16)}, look=Look("#6a3d9a", "#b492e0", "p"),
+        grid={"clusters": (2, 4, 8, 16)},
+        words={"clusters": "{} clusters", "size": "{} tokens each"}, look=Look("#6a3d9a", "#b492e0", "p"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

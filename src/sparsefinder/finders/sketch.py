@@ -16,17 +16,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..core.bounded import BoundedIndex
 from ..core.chunks import chunks
 from ..core.codes import key_codes, query_codes
 from ..core.graph import Graph
+from ..core.index import KeyIndex
 from ..core.layout import Grid
 from ..core.pieces import Buckets, Rule, Sketched
 from ..core.pieces.rules import FAR
 from ..errors import InputError
 from ..learning.learn import refine
-from ..learning.moments import low_rank
+from ..learning.moments import bounding, leading, low_rank
 from ..learning.projection import Projection
-from ..learning.sample import Sample
+from ..learning.sample import Sample, batches
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Finder, Fitting, Keys, Learned, Queries, Settings
 from .checks import at_least, between, whole
@@ -36,10 +38,11 @@ __all__ = ["Sketch"]
 
 SLACK, SHARE = Dial("slack", every_pair=True), Dial("share", most=1, every_pair=True)
 # The ranks that are tried, and how many dimensions a head has at the most.
-RANKS, MOST_RANKS = (8, 16, 32, 64), 1 << 16
+RANKS, MOST_RANKS = (8, 16, 32, 48, 64), 1 << 16
 # What a pair costs in units of one that is looked at with all others, in float32: compared in one of d dimensions of
-# 8 bits, and looked at by itself. Measured (docs/benchmarks.md).
-COMPARED, LOOKED_AT = 0.35, 5.0
+# 8 bits, and looked at by itself; what a row costs besides; and a pair of those that are all in, most of which can be
+# proven to get no weight if they are many. Measured (docs/benchmarks.md).
+COMPARED, LOOKED_AT, ROW, PROVEN, LEAST_PROVEN = 0.35, 5.0, 200.0, 0.38, 768
 # A little is taken off a number of keys before it is rounded up: 0.1 · 30 keys is 3, not the 4 of its rounding error.
 ROUNDING = 1e-6
 
@@ -58,6 +61,7 @@ class Sketch(Learned):
     steps: learn the scores so many steps further, after they were made by SVD.
     projection: where inner products are scores, and keys are worth rounding to whole numbers.
     ranks: how many of the dimensions each head looks at, none for every pair; all of them if None.
+    bounded: learn what an index needs whose answer is exact: `bounds`, maps of all dimensions, and the `means` of keys.
     """
 
     r: int | None = field(default=None, metadata=FIT)
@@ -66,9 +70,22 @@ class Sketch(Learned):
     steps: int = field(default=0, metadata=FIT)
     projection: Projection | None = field(default=None, metadata=LEARNED)
     ranks: Int[Tensor, " heads"] | None = None
+    bounded: bool = field(default=False, metadata=FIT)
+    bounds: Projection | None = field(default=None, metadata=LEARNED)
+    means: Float[Tensor, "heads d"] | None = field(default=None, metadata=LEARNED)
 
     about = About(
-        "sketch", "sketch", "ours", compares="scores", dials=(SLACK, SHARE), look=Look("#007a58", "#2fc496", "D")
+        "sketch",
+        "sketch",
+        "ours",
+        compares="scores",
+        dials=(SLACK, SHARE),
+        words={
+            "r": "{} dimension(s)",
+            "share": "keeps the best {%} of keys",
+            "slack": "keeps scores up to {} below the best",
+        },
+        look=Look("#007a58", "#2fc496", "D"),
     )
 
     def __post_init__(self) -> None:
@@ -96,8 +113,10 @@ class Sketch(Learned):
 
     def fit(self, samples: Iterable[Sample], how: Fitting = Fitting()) -> Sketch:
         """The best scores of rank r on training queries and keys, by SVD; learned further if there are steps."""
-        scores = low_rank(samples, self.r or next(iter(samples)).q.shape[-1])
-        return replace(self, projection=refine(scores, samples, self.steps, seed=how.seed) if self.steps else scores)
+        scores = low_rank(samples, self.r or next(batches(samples)).q.shape[-1])
+        bounds, means = bounding(samples) if self.bounded else (None, None)
+        scores = refine(scores, samples, self.steps, seed=how.seed) if self.steps else scores
+        return replace(self, projection=scores, bounds=bounds, means=means)
 
     def variants(self) -> tuple[Sketch, ...]:
         """The ranks to choose among where none was given, and rank 0: every pair."""
@@ -109,8 +128,8 @@ class Sketch(Learned):
 
     def price(self, density: Float[Tensor, " heads"], m: int, d: int) -> Float[Tensor, " heads"]:
         ranks = torch.full_like(density, self.r or d) if self.ranks is None else self.ranks.to(density)
-        compared = ranks * (COMPARED / d + 2 / m) + LOOKED_AT * density
-        return torch.where(ranks > 0, compared, 1.0)
+        compared = ranks * (COMPARED / d + 2 / m) + LOOKED_AT * density + ROW / m
+        return torch.where(ranks > 0, compared, PROVEN + ROW / m if m >= LEAST_PROVEN else 1.0)
 
     @classmethod
     def joined(cls, options: Sequence[Finder], which: Sequence[int]) -> Sketch | None:
@@ -176,6 +195,26 @@ class Sketch(Learned):
         return Sketched(
             q.detach(), k.detach(), maps.queries, maps.keys, slack, ranks.to(grid.device).contiguous(), grid, among
         )
+
+    def index(self, k: Keys, exact: bool = False) -> KeyIndex | None:
+        """The codes of keys, kept and appended to: asked while decoding, instead of all keys.
+
+        exact: one whose answer is that of full attention; None unless the finder was fitted to be `bounded`.
+        """
+        if self.projection is None:
+            raise InputError("finder", f"{self.about.name}, which was not fitted", "its fit(samples), called first")
+        heads, d, _ = self.projection.queries.shape
+        if exact:
+            if self.bounds is None or self.means is None:
+                return None
+            ranks = torch.full((heads,), leading(d))
+            return BoundedIndex(self.bounds.queries, self.bounds.keys, ranks, self.means).append(k)
+        ranks = torch.full((heads,), self.projection.queries.shape[-1]) if self.ranks is None else self.ranks
+        slack, share = (
+            None if each is None else torch.as_tensor(each, dtype=torch.float64).expand(heads).contiguous()
+            for each in (self.slack, self.share)
+        )
+        return KeyIndex(self.projection.queries, self.projection.keys, ranks, slack, share).append(k)
 
     def needed(self, q: Queries, k: Keys, grid: Grid, queries: slice) -> Settings:
         codes, units = query_codes(self._cut(q[:, :, queries]))

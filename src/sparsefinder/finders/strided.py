@@ -28,7 +28,8 @@ class Strided(Finder):
 
     about = About(
         "strided", "strided", "rival", paper="Child et al., 2019, arXiv:1904.10509",
-        grid={"stride": (4, 6, 8, 12, 16, 24, 32)}, look=Look("#5f6b2d", "#b4c46a", "1"),
+        grid={"stride": (4, 6, 8, 12, 16, 24, 32)}, words={"stride": "every {}th key"},
+        look=Look("#5f6b2d", "#b4c46a", "1"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -42,7 +42,7 @@ class TopK(Finder):
 
     about = About(
         "topk", "best of its size", "reference", compares="scores", dials=(Dial("share", most=1),),
-        look=Look("#666666", "#b0b0b0", "|"),
+        words={"share": "the best {%} of all pairs"}, look=Look("#666666", "#b0b0b0", "|"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

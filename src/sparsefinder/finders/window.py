@@ -26,18 +26,24 @@ class Window(Finder):
 
     >>> Window(3)(q, k).sparsity()
 
-    size: one for all heads, or one per head.
+    size: one for all heads, or one per head. Left out it is 0, which predicts nothing: the baseline of a sweep, whose
+        grid brings the windows.
     """
 
     size: int | Int[Tensor, " heads"] = 0
 
     about = About(
         "window", "window", "rival", paper="Beltagy et al., 2020, arXiv:2004.05150",
-        dials=(Dial("size", whole=True, every_pair=True),), look=Look("#3a3a3a", "#d6d6d6", "X"),
+        dials=(Dial("size", whole=True, every_pair=True),), words={"size": "window {}"},
+        look=Look("#3a3a3a", "#d6d6d6", "X"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:
         whole(0, size=self.size)
+
+    @property
+    def grouped(self) -> bool:
+        return True
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         if isinstance(self.size, Tensor):

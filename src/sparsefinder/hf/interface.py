@@ -20,6 +20,7 @@ from ..errors import InputError
 from ..finders import Finder
 from ..traces.record import Record
 from .attend import Attend, Sink, Use
+from .indexed import from_index
 from .masking import Mask, Turn, entmax_mask, from_tensor, refuse_export
 
 __all__ = ["NAME", "register"]
@@ -58,20 +59,33 @@ def entmax_attention(
     _check_scores(kwargs)
     use, sinks = attend.use, attend.sinks
     attend.used(use)
+    if (
+        position_bias is not None
+        and attend.kind == "cross"
+        and not (position_bias.requires_grad or position_bias.any())
+    ):
+        # T5 adds zeros where it has no bias.
+        position_bias = None
     mask, bias = _mask_and_bias(module, attention_mask, position_bias, query, key)
     if attend.kind == "decoder" and key.shape[2] > mask.query_offset + query.shape[2]:
         mask, key, value, bias = _without_room(mask.query_offset + query.shape[2], mask, key, value, bias)
+    alpha = attend.alpha_of(module)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    weighed = _weights_wanted(kwargs)
+    if use.finder is not None and bias is None and not (sinks or dropout or weighed):
+        found = from_index(attend, use, mask, query, key, value, alpha, scale)
+        if found is not None:
+            _placed(attend, mask, mask.layout(query.shape[2], own=attend.kind != "cross"))
+            return found.transpose(1, 2).contiguous(), None
     if use.finder is not None or sinks:
         mask, key, value = _with_dropped_keys(mask, key, value)
     given = _to_the_front(attend, mask, query, key, value, bias)
-    alpha = attend.alpha_of(module)
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     _record(attend, sinks, given, alpha, scale)
     arguments: dict[str, Any] = {
         "graph": _pairs(attend, use, given), "alpha": alpha, "layout": given.layout, "scale": scale,
         "bias": given.bias, "dropout": dropout, "backend": use.backend, "exact": use.exact and given.allowed is None,
     }  # fmt: skip
-    if not _weights_wanted(kwargs):
+    if not weighed:
         return _as_the_model_has_it(attention(given.q, given.k, given.v, **arguments), given.turn), None
     out, weights = attention(given.q, given.k, given.v, return_weights=True, **arguments)
     dense = given.turn.back_pairs(weights.to_dense()).to(query.dtype)
@@ -94,7 +108,8 @@ class _Given:
     @cached_property
     def every_k(self) -> Float[Tensor, "batch heads m d"]:
         """The keys of each head, also of heads that share them."""
-        return self.k.repeat_interleave(self.q.shape[1] // self.k.shape[1], 1)
+        groups = self.q.shape[1] // self.k.shape[1]
+        return self.k if groups == 1 else self.k.repeat_interleave(groups, 1)
 
 
 def _attend_of(module: nn.Module) -> Attend:
@@ -183,7 +198,7 @@ def _pairs(attend: Attend, use: Use, given: _Given) -> Graph | None:
 
 
 def _predicted(attend: Attend, finder: Finder, given: _Given) -> Graph:
-    layout, k = given.layout, given.every_k
+    layout, k = given.layout, given.k if finder.grouped else given.every_k
     try:
         graph = finder(given.q, k, layout)
     except InputError as error:

@@ -60,6 +60,47 @@ class Mask:
         whole = own and queries.shape[1] == n
         return Layout(self.causal, self.real.sum(-1), offset, queries.sum(-1) if whole else None)
 
+    def stretches(
+        self, batch: int, n: int, m: int, own: bool, first: int
+    ) -> tuple[Int[Tensor, "batch n"], Int[Tensor, "batch n"]] | None:
+        """Between which keys each query sees all, counted from `first` on; None where some between are hidden.
+
+        All layers share it, so it is made once.
+        """
+        place = (batch, n, m, own, first)
+        if place not in self._stretches:
+            found = self._between(n, m, own)
+            self._stretches[place] = (
+                None
+                if found is None
+                else tuple(  # type: ignore[assignment]
+                    (each.cpu() + first).expand(batch, n).contiguous() for each in found
+                )
+            )
+        return self._stretches[place]
+
+    def _between(self, n: int, m: int, own: bool) -> tuple[Tensor, Tensor] | None:
+        position = self.query_offset + torch.arange(n)
+        if self.allowed is not None:
+            if self.allowed.shape[1:] != (1, n, m):
+                return None
+            allowed = self.allowed[:, 0]
+            lows, counts = allowed.to(torch.int8).argmax(-1), allowed.sum(-1)
+            keys = torch.arange(m, device=allowed.device)
+            together = (keys >= lows[..., None]) & (keys < (lows + counts)[..., None])
+            return (lows, lows + counts) if torch.equal(together, allowed) else None
+        if self.real is None:
+            highs = (position + 1).clamp(0, m) if self.causal else torch.full((n,), m)
+            return torch.zeros_like(highs), highs
+        starts = self.real.to(torch.int8).argmax(-1, keepdim=True)
+        highs = (starts + self.real.sum(-1, keepdim=True)).expand(-1, n)
+        if self.causal:
+            highs = torch.minimum(highs, position + 1)
+        if own and self.query_offset + n <= m:
+            # Queries that are padding see nothing.
+            highs = torch.where(self.real[:, self.query_offset : self.query_offset + n], highs, starts)
+        return starts, highs
+
     def contiguous(self) -> Mask:
         """The same: what `generate` asks of any mask."""
         return self
@@ -88,6 +129,10 @@ class Mask:
 
     @cached_property
     def _firsts(self) -> dict[int, Mask]:
+        return {}
+
+    @cached_property
+    def _stretches(self) -> dict[tuple[int, int, int, bool, int], tuple[Tensor, Tensor] | None]:
         return {}
 
     @cached_property

@@ -21,6 +21,7 @@ from ..fitted import Sparsefinder
 from ..traces.record import Record
 from .alphas import Alpha, alpha_of, alphas_for, set_alpha
 from .attend import Attend, Use, Within, opened
+from .caches import prepare_own_caches
 from .interface import NAME, register
 from .recomputing import carry_uses
 from .sites import chosen_sites, find_sites, sites
@@ -56,6 +57,7 @@ def use_entmax(
     # its config.json it asks for entmax by name, and so refuses where Sparsefinder is not there to provide it.
     model.config.attn_implementation = NAME
     carry_uses(model)
+    prepare_own_caches(model)
     return model
 
 

@@ -66,7 +66,11 @@ inline void weigh(Candidates* const rows[8], int number, const Exponent& exponen
   for (int r = 0; r < number; ++r) {
     Candidates& row = *rows[r];
     if (row.count == 0) continue;
-    if (unsettled >> r & 1) tau[r] = solve_one(row.values, row.count, exponent.whole);
+    if (unsettled >> r & 1) {
+      const bool settled = !fits && (exponent.whole == 2 ? solve_long<2>(row.values, row.count, tau[r])
+                                                         : solve_long<1>(row.values, row.count, tau[r]));
+      if (!settled) tau[r] = solve_one(row.values, row.count, exponent.whole);
+    }
     const auto least = static_cast<float>(edge(exponent, row.count));
     row.count = keep_above(row.values, row.keys, row.count, tau[r] + least);
     const Floats thresholds = spread(tau[r]);

@@ -37,13 +37,18 @@ void run_forward(const Problem& problem, Support* support, Report& report) {
     support->chunks.resize(heads * per_head);
   }
   std::atomic<bool> nonfinite{packed.nonfinite()};
-  std::vector<std::atomic<int>> pays(heads);
+  std::vector<uint8_t> screened(heads);
+  if (packed.screens())
+    parallel(problem.threads, heads, [&](int64_t head) {
+      screened[head] = screen_pays<Depth>(problem, plan, packed, head / problem.heads, head % problem.heads);
+    });
   parallel(problem.threads, heads * per_head, [&](int64_t task) {
     // Under a causal mask the last queries have the most to do: they go first.
     const int64_t head = task / per_head, first = (per_head - 1 - task % per_head) * rows;
     const int64_t size = std::min(problem.n - first, rows);
-    Task<Depth> work({problem, plan, packed, head / problem.heads, head % problem.heads, first, size}, support);
-    work.run(task, pays[head]);
+    Task<Depth> work(
+        {problem, plan, packed, head / problem.heads, head % problem.heads, first, size, screened[head] != 0}, support);
+    work.run(task);
     if (problem.computed) __atomic_fetch_add(problem.computed + head, work.computed(), __ATOMIC_RELAXED);
     if (work.nonfinite()) nonfinite = true;
   });

@@ -47,6 +47,51 @@ struct Rounding {
   int threads;
 };
 
+// What is known of the keys of a cache (index.h): the codes of each head in panels of 32 keys, with room for more.
+struct Index {
+  uint8_t* panels;                      // [batch, row]
+  int64_t batch, heads, row, capacity;  // bytes of a sequence; panels that a head has room for
+  const int64_t* ranks;                 // of each head; none: nothing is known of its keys, and all are looked at
+  const float* query_maps;              // [heads, depth, width]
+  const float* key_maps;
+  int64_t depth, width;
+  // An exact index: what is taken off mapped keys, [heads, width], and the mean of keys, [heads, depth]. Maps then have
+  // all dimensions, of which the first `ranks` are rounded, an even number, and of the rest it is kept how long it is.
+  const float* offsets;
+  const float* means;
+
+  // As many codes as dimensions, or one more: an even number.
+  int64_t codes(int64_t h) const { return ranks[h] ? (ranks[h] + 1) / 2 * 2 + (offsets ? 2 : 0) : 0; }
+  // 32 keys, then for each the start of its sum.
+  int64_t panel_bytes(int64_t h) const { return ranks[h] ? 32 * codes(h) + 32 * 2 : 0; }
+  uint8_t* of_head(int64_t b, int64_t h) const {
+    int64_t before = 0;
+    for (int64_t other = 0; other < h; ++other) before += panel_bytes(other);
+    return panels + b * row + before * capacity;
+  }
+};
+
+// Keys that come after the `first` of an index, whose room is there.
+struct Appending {
+  Index index;
+  Vectors keys;  // [batch, key_heads, count, depth]
+  int64_t key_heads, first, count;
+  bool nonfinite;
+  int threads;
+};
+
+// Attention over what an index says. Query i of sequence b sees the keys lows[b, i] … highs[b, i] - 1, of which it
+// looks at those with a product at most the head's slack below the best, or at the best, as many as the head's share.
+struct IndexCall {
+  Problem problem;  // without pieces
+  Index index;
+  const int64_t* lows;
+  const int64_t* highs;
+  const double* slack;  // one of these two
+  const double* share;
+  bool nonfinite;
+};
+
 struct Kernels {
   void (*forward)(const Problem&, Support*, Report&);
   // Adds up dα in blocks of queries; `alpha` is [batch, heads, blocks] or null.
@@ -56,6 +101,8 @@ struct Kernels {
   void (*bins)(const Bins&);
   void (*map_tokens)(const Mapping&);
   void (*round_points)(Rounding&);
+  void (*append_keys)(Appending&);
+  void (*ask_index)(IndexCall&);
 };
 
 const Kernels& scalar_kernels();

@@ -79,6 +79,7 @@ void define_constants(nb::module_& module) {
   module.attr("NOTHING") = kNothing;
   module.attr("MOST_KEYS") = kMostKeys;
   module.attr("FEW_QUERIES") = kFewQueries;
+  module.attr("LEAST_SCREENED") = kLeastScreened;
   module.attr("MOST_NEAREST") = kMostNearest;
   module.attr("CENTROIDS_TOGETHER") = kCentroidsTogether;
   module.attr("MOST_KEY_CODE") = kMostKeyCode;
@@ -377,6 +378,95 @@ void define_sketching(nb::module_& module) {
       nb::arg("points"), nb::arg("codes"), nb::arg("units").none(), nb::arg("threads"), nb::arg("plain"));
 }
 
+// What an index is made with, which does not change, and the arrays that it points into.
+struct HeldMaps {
+  Index index;
+  nb::ndarray<> query_maps, key_maps, ranks, offsets, means;
+};
+
+void define_index(nb::module_& module) {
+  using Maps = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+  using Panels = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  using Each = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  using Bounds = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  const auto with = [](const HeldMaps& maps, const Panels& panels, int64_t capacity) {
+    Index index = maps.index;
+    index.panels = panels.data();
+    index.batch = static_cast<int64_t>(panels.shape(0));
+    index.row = static_cast<int64_t>(panels.shape(1));
+    index.capacity = capacity;
+    return index;
+  };
+  nb::class_<HeldMaps>(module, "IndexMaps");
+  using Table = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  module.def(
+      "index_maps",
+      [](Maps query_maps, Maps key_maps, Numbers ranks, std::optional<Table> offsets, std::optional<Table> means) {
+        HeldMaps held{};
+        if (offsets && means) {
+          held.index.offsets = offsets->data();
+          held.index.means = means->data();
+          held.offsets = nb::ndarray<>(*offsets);
+          held.means = nb::ndarray<>(*means);
+        }
+        held.index.heads = static_cast<int64_t>(query_maps.shape(0));
+        held.index.depth = static_cast<int64_t>(query_maps.shape(1));
+        held.index.width = static_cast<int64_t>(query_maps.shape(2));
+        held.index.query_maps = query_maps.data();
+        held.index.key_maps = key_maps.data();
+        held.index.ranks = ranks.data();
+        held.query_maps = nb::ndarray<>(query_maps);
+        held.key_maps = nb::ndarray<>(key_maps);
+        held.ranks = nb::ndarray<>(ranks);
+        return held;
+      },
+      nb::arg("query_maps"), nb::arg("key_maps"), nb::arg("ranks"), nb::arg("offsets").none(), nb::arg("means").none());
+  module.def(
+      "append_keys",
+      [with](const HeldMaps& maps, Panels panels, int64_t capacity, Input keys, int64_t first, int threads,
+             bool plain) {
+        Appending work{};
+        work.index = with(maps, panels, capacity);
+        work.keys = vectors(keys);
+        work.key_heads = static_cast<int64_t>(keys.shape(1));
+        work.first = first;
+        work.count = static_cast<int64_t>(keys.shape(2));
+        work.threads = threads;
+        {
+          nb::gil_scoped_release others_may_run;
+          kernels(plain).append_keys(work);
+        }
+        return work.nonfinite;
+      },
+      "Write the codes of keys after the first ones of an index. Returns whether a number was not finite.");
+  module.def(
+      "ask_index",
+      [with](const HeldMaps& maps, Panels panels, int64_t capacity, Input q, Input k, Input v, Output out, Bounds lows,
+             Bounds highs, Alphas alpha, double scale, std::optional<Each> slack, std::optional<Each> share,
+             int threads, bool plain,
+             std::optional<nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>> computed) {
+        IndexCall call{};
+        call.problem =
+            make_problem(q, k, v, alpha, scale, false, std::nullopt, std::nullopt, std::nullopt, {}, threads);
+        call.problem.out = out.data();
+        call.problem.computed = computed ? computed->data() : nullptr;
+        call.index = with(maps, panels, capacity);
+        call.lows = lows.data();
+        call.highs = highs.data();
+        call.slack = slack ? slack->data() : nullptr;
+        call.share = share ? share->data() : nullptr;
+        {
+          nb::gil_scoped_release others_may_run;
+          kernels(plain).ask_index(call);
+        }
+        return call.nonfinite;
+      },
+      "Attend over what an index says, into `out`. Returns whether a number was not finite.", nb::arg("maps"),
+      nb::arg("panels"), nb::arg("capacity"), nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("lows"),
+      nb::arg("highs"), nb::arg("alpha"), nb::arg("scale"), nb::arg("slack").none(), nb::arg("share").none(),
+      nb::arg("threads"), nb::arg("plain"), nb::arg("computed").none());
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -386,6 +476,7 @@ NB_MODULE(_native, module) {
   define_attention(module);
   define_assigning(module);
   define_sketching(module);
+  define_index(module);
   module.def("has_avx2", &has_avx2, "Whether the kernels for AVX2 are there and this processor can run them.");
 }
 

@@ -77,6 +77,8 @@ class Packed {
   // The same keys rounded for the screen.
   const uint8_t* screen(int64_t b, int64_t h) const { return screen_panels(key_head(b, h)); }
   const ScreenKeys& screen_keys(int64_t b, int64_t h) const { return screen_keys_[key_head(b, h)]; }
+  // Whether there are such: where all keys may have to be looked at, and are worth it.
+  bool screens() const { return screens_ && !nonfinite_; }
   bool nonfinite() const { return nonfinite_; }
 
  private:
@@ -87,6 +89,7 @@ class Packed {
   int64_t position_stride_ = 0;       // from one key head to the next; 0: no piece needs the keys by position
   std::vector<int64_t> list_places_;  // [pieces, batch, heads]
   int64_t screen_place_ = 0, screen_stride_ = 0;  // the stride in bytes
+  bool screens_ = false;
   std::vector<ScreenKeys> screen_keys_;
   std::optional<Shared> shared_;
   float* data_ = nullptr;  // of `shared_`
@@ -119,14 +122,18 @@ inline Packed::Packed(const Problem& problem, const Plan& plan, bool lists_too)
   if (position_stride_ > 0) pack_positions();
   pack_lists();
   pack_rules();
-  if (problem.screened && !nonfinite_) round_keys();
+  if (screens_ && !nonfinite_) round_keys();
 }
 
 // Give everything its place. Returns how many floats it takes.
 inline int64_t Packed::lay_out() {
   const int64_t heads = problem_.batch * problem_.heads, key_heads = problem_.batch * problem_.key_heads;
-  bool positions = problem_.screened;
-  for (const Piece& piece : problem_.pieces) positions |= by_positions(problem_, piece);
+  bool positions = problem_.screened, every_pair = problem_.screened;
+  for (const Piece& piece : problem_.pieces) {
+    positions |= by_positions(problem_, piece);
+    every_pair |= piece.kind == Kind::rule && by_positions(problem_, piece);
+  }
+  screens_ = every_pair && problem_.m >= kLeastScreened;
   if (positions) position_stride_ = (problem_.m + kPanel - 1) / kPanel * kPanel * problem_.depth;
   int64_t total = key_heads * position_stride_;
   for (const PiecePlan& piece : plan_.pieces)
@@ -134,7 +141,7 @@ inline int64_t Packed::lay_out() {
       list_places_.push_back(total);
       total += floats_of(piece, head / problem_.heads, head % problem_.heads);
     }
-  if (problem_.screened) {
+  if (screens_) {
     screen_place_ = total;
     screen_stride_ = (problem_.m + kScreenPanel - 1) / kScreenPanel * screen_panel_bytes(problem_.depth);
     total += (key_heads * screen_stride_ + 3) / 4;
@@ -257,9 +264,11 @@ inline void Packed::round_keys() {
     ScreenKeys& found = screen_keys_[head];
     found = {127.0f / largest(top), 0.0f, 0.0f};
     uint8_t* panels = screen_panels(head);
+    static thread_local Buffer<int8_t> memory;
+    int8_t* codes = memory.get(kScreenPanel * depth);
     for (int64_t j = 0; j < keys; j += kScreenPanel)
       pack_screen_panel([&](int i) { return problem_.k.at(b, h, j + i); },
-                        static_cast<int>(std::min<int64_t>(keys - j, kScreenPanel)), depth, found,
+                        static_cast<int>(std::min<int64_t>(keys - j, kScreenPanel)), depth, found, codes,
                         panels + j / kScreenPanel * screen_panel_bytes(depth));
     found.longest = std::sqrt(found.longest) * 1.0001f;
     found.remainder = std::sqrt(found.remainder) * 1.0001f;

@@ -2,6 +2,7 @@
 // or a query looks at listed keys; what may still get weight stays in the query's list, every pair once.
 #pragma once
 
+#include "codes.h"
 #include "finish.h"
 #include "packed.h"
 #include "tile.h"
@@ -17,6 +18,7 @@ struct Scratch {
   Buffer<int> keys, listed, members, places;
   Buffer<int32_t> rounded;
   Buffer<int16_t> products;
+  Buffer<int8_t> codes;
   Buffer<Candidates> rows;
   void trim() {
     values.trim();
@@ -28,12 +30,53 @@ struct Scratch {
   }
 };
 
+// The keys of a query that passed so far, and their products if the limit may still rise.
+struct Passed {
+  int* keys;
+  int16_t* products;
+  int count;
+
+  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly a few are marked, and how many
+  // cannot be foreseen: up to four are taken without a branch.
+  template <bool Rising>
+  KERNEL_INLINE void append(uint64_t marks, const int16_t* panels, int first, const int* ids) {
+    const int number = __builtin_popcountll(marks);
+    if (number == 0) return;
+    int* to = keys + count;
+    int16_t* values = products + count;
+    const auto take = [&](int place) {
+      const int bit = __builtin_ctzll(marks | uint64_t{1} << 63);
+      to[place] = ids ? ids[bit] : first + bit;
+      if (Rising) values[place] = panels[(bit & 32) + screen_place(bit & 31)];
+      marks &= marks - 1;
+    };
+    if (number <= 4)
+      for (int place = 0; place < 4; ++place) take(place);
+    else
+      for (int place = 0; place < number; ++place) take(place);
+    count += number;
+  }
+  // Keep those whose product is above the limit.
+  void keep_above(int16_t limit) {
+    int kept = 0;
+    for (int j = 0; j < count; ++j) {
+      const int key = keys[j];
+      const int16_t product = products[j];
+      keys[kept] = key;
+      products[kept] = product;
+      kept += product > limit;
+    }
+    count = kept;
+  }
+};
+
 // What a task is about: neighbouring queries of one head, counted from its first.
 struct Share {
   const Problem& problem;
   const Plan& plan;
   const Packed& packed;
   int64_t b, h, first, size;
+  bool screened;  // whether the screen pays in this head
 
   // The query sees the keys before this one.
   KERNEL_INLINE int64_t limit(int64_t r) const { return problem.limit(b, first + r); }
@@ -43,6 +86,20 @@ struct Share {
   const Lists& lists(size_t index) const { return plan.pieces[index].lists(b, h); }
   int64_t most_keys(int64_t r) const { return plan.most_keys(b, h, first + r); }
 };
+
+// The chunks of keys that some queries see, by first and last key. Where a query stands itself there is often what it
+// looks for: that chunk comes first, so that little of the others passes.
+template <class Visit>
+void each_chunk(const Share& share, int64_t start, const CodeRows& codes, const Visit& visit) {
+  const int64_t last = *std::max_element(codes.seen, codes.seen + codes.count);
+  const int64_t chunks = (last + kCodeChunk - 1) / kCodeChunk;
+  const int64_t here = share.problem.position(share.b, share.first + start) / kCodeChunk;
+  const int64_t near = std::clamp<int64_t>(here, 0, std::max<int64_t>(chunks - 1, 0));
+  for (int64_t place = 0; place < chunks; ++place) {
+    const int64_t chunk = (place == 0 ? near : place <= near ? place - 1 : place) * kCodeChunk;
+    visit(chunk, std::min<int64_t>(last, chunk + kCodeChunk));
+  }
+}
 
 template <int Depth>
 class Rows {
@@ -174,6 +231,11 @@ class Rows {
       ids ? collect(index, start, stop - start, Listed{ids}, bucket)
           : collect(index, start, stop - start, InPlace{}, bucket);
     }
+  }
+
+  // Raise what a query's scores must exceed as far as what it has found tells.
+  void improve(int64_t r) {
+    if (rows_[r].count > 1) refresh(rows_[r], exponent_.whole);
   }
 
   // The scores of one query with listed keys, straight from where the keys lie.

@@ -4,55 +4,13 @@
 
 #include "codes.h"
 #include "rows.h"
+#include "screening.h"
 #include "sketching.h"
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
-// Queries that read the keys' codes together, and keys whose products are kept at a time: all of them in the
-// first-level cache.
-constexpr int kRuleRows = 8, kRuleChunk = 1024;
 constexpr int32_t kNever = 1 << 20;  // no product reaches it
 constexpr int32_t kFar = 1 << 17;    // more than any difference of two products
-
-// The keys of a query that passed so far, and their products if the limit may still rise.
-struct Passed {
-  int* keys;
-  int16_t* products;
-  int count;
-
-  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly a few are marked, and how many
-  // cannot be foreseen: up to four are taken without a branch.
-  template <bool Rising>
-  KERNEL_INLINE void append(uint64_t marks, const int16_t* panels, int first, const int* ids) {
-    const int number = __builtin_popcountll(marks);
-    if (number == 0) return;
-    int* to = keys + count;
-    int16_t* values = products + count;
-    const auto take = [&](int place) {
-      const int bit = __builtin_ctzll(marks | uint64_t{1} << 63);
-      to[place] = ids ? ids[bit] : first + bit;
-      if (Rising) values[place] = panels[(bit & 32) + screen_place(bit & 31)];
-      marks &= marks - 1;
-    };
-    if (number <= 4)
-      for (int place = 0; place < 4; ++place) take(place);
-    else
-      for (int place = 0; place < number; ++place) take(place);
-    count += number;
-  }
-  // Keep those whose product is above the limit.
-  void keep_above(int16_t limit) {
-    int kept = 0;
-    for (int j = 0; j < count; ++j) {
-      const int key = keys[j];
-      const int16_t product = products[j];
-      keys[kept] = key;
-      products[kept] = product;
-      kept += product > limit;
-    }
-    count = kept;
-  }
-};
 
 // Products of codes against a limit of the row.
 template <int Depth>
@@ -60,12 +18,13 @@ class RuleWalk {
  public:
   RuleWalk(const Share& share, Rows<Depth>& rows, size_t index)
       : share_(share), rows_(rows), index_(index), piece_(*share.plan.pieces[index].piece),
-        rank_(piece_.codes(share.h)), pairs_(rank_ / 2), bytes_(screen_panel_bytes(rank_)),
+        rank_(piece_.codes(share.h)), bytes_(screen_panel_bytes(rank_)),
         panels_(share.packed.codes(index, share.b, share.h)),
         first_row_((share.b * share.problem.heads + share.h) * share.problem.n + share.first) {}
 
   void run() {
-    const int together = piece_.query_buckets ? 1 : rank_ == 0 ? kDenseRows : kRuleRows;
+    if (rank_ == 0 && share_.screened && !piece_.query_buckets && !piece_.limits) return screen_all();
+    const int together = piece_.query_buckets ? 1 : rank_ == 0 ? kDenseRows : kCodeRows;
     for (start_ = 0; start_ < share_.size; start_ += together) {
       count_ = static_cast<int>(std::min<int64_t>(share_.size - start_, together));
       if (rank_ == 0 && !piece_.query_buckets) {
@@ -83,22 +42,26 @@ class RuleWalk {
   Rows<Depth>& rows_;
   const size_t index_;
   const Piece& piece_;
-  const int64_t rank_, pairs_, bytes_;
+  const int64_t rank_, bytes_;
   const uint8_t* panels_;
   const int64_t first_row_;
   int64_t start_ = 0;
-  int count_ = 0;  // of the queries that are looked at together
-  int32_t* rounded_ = nullptr;
-  int16_t* products_ = nullptr;  // [count, kRuleChunk]
-  int16_t tops_[kRuleRows];
-  int32_t given_[kRuleRows];  // their limits
-  int64_t seen_[kRuleRows];   // how many keys each of them may see: none if no key could pass
-  Passed passed_[kRuleRows];
+  int count_ = 0;   // of the queries that are looked at together
+  CodeRows codes_;  // no key may be seen by a query that none could pass
+  int16_t tops_[kCodeRows];
+  int32_t given_[kCodeRows];  // their limits
+  Passed passed_[kCodeRows];
 
   // What a product has to exceed, with the best that was seen so far.
   int16_t limit(int r) const {
     const int64_t reach = piece_.relative ? int64_t{tops_[r]} - given_[r] : given_[r];
     return static_cast<int16_t>(std::clamp<int64_t>(reach - 1, kHidden, 32767));
+  }
+
+  // Every pair is in, and most of them can be proven to get no weight.
+  void screen_all() {
+    std::fill_n(share_.plan.pieces[index_].reached.begin() + first_row_, share_.size, 0);
+    Screening<Depth>(share_, rows_, index_).run();
   }
 
   // Without any number to compare, every product is 0 and so is the best: all pairs are in unless the limit is higher.
@@ -115,21 +78,23 @@ class RuleWalk {
 
   void prepare() {
     Scratch& scratch = Scratch::mine();
-    rounded_ = scratch.rounded.get(kRuleRows * (pairs_ + 1));
+    codes_.count = count_;
+    codes_.pairs = rank_ / 2;
+    codes_.queries = scratch.rounded.get(kCodeRows * (codes_.pairs + 1));
     piece_.query_codes ? take_codes() : make_codes();
     int64_t most = 0;
     for (int r = 0; r < count_; ++r) {
-      seen_[r] = piece_.relative && given_[r] < 0 ? 0 : share_.limit(start_ + r);
-      most = std::max(most, seen_[r]);
+      codes_.seen[r] = piece_.relative && given_[r] < 0 ? 0 : share_.limit(start_ + r);
+      most = std::max(most, codes_.seen[r]);
     }
     const int64_t room = most + kSlack;
-    int* keys = scratch.listed.get(kRuleRows * room);
-    int16_t* products = scratch.products.get(kRuleRows * (room + kRuleChunk));
-    products_ = products;
-    for (int r = 0; r < kRuleRows; ++r) {
+    int* keys = scratch.listed.get(kCodeRows * room);
+    int16_t* products = scratch.products.get(kCodeRows * (room + kCodeChunk));
+    codes_.products = products;
+    codes_.clear_rest();
+    for (int r = 0; r < kCodeRows; ++r) {
       tops_[r] = kHidden;
-      passed_[r] = {keys + r * room, products + kRuleRows * kRuleChunk + r * room, 0};
-      if (r >= count_) std::memset(rounded_ + r * pairs_, 0, pairs_ * sizeof(int32_t));
+      passed_[r] = {keys + r * room, products + kCodeRows * kCodeChunk + r * room, 0};
     }
   }
 
@@ -137,7 +102,7 @@ class RuleWalk {
     const int8_t* codes =
         piece_.query_codes + piece_.token(share_.b, share_.h, share_.problem.n, share_.first + start_);
     for (int r = 0; r < count_; ++r) {
-      spread_codes(codes + r * piece_.rank, rank_, rounded_ + r * pairs_);
+      spread_codes(codes + r * piece_.rank, rank_, codes_.queries + r * codes_.pairs);
       given_[r] = piece_.limits[first_row_ + start_ + r];
     }
   }
@@ -155,7 +120,7 @@ class RuleWalk {
       for (int i = 0; i < kMappedTogether && r + i < count_; ++i) {
         int8_t codes[kMostCodes + kLanes] = {};
         const float unit = round_query_point(points + i * piece_.width, rank, codes);
-        spread_codes(codes, rank_, rounded_ + (r + i) * pairs_);
+        spread_codes(codes, rank_, codes_.queries + (r + i) * codes_.pairs);
         // A query that is not finite may see nothing; if it sees something, that is found out where it is scaled.
         const double below = std::isnan(unit) ? 0.0 : std::floor(unit * piece_.slack[share_.h]);
         given_[r + i] = static_cast<int32_t>(std::min(below, 1.0 * kFar));
@@ -165,49 +130,13 @@ class RuleWalk {
 
   // All keys by position.
   void scan() {
-    int64_t last = 0;
-    for (int r = 0; r < count_; ++r) last = std::max(last, seen_[r]);
-    for (int64_t chunk = 0; chunk < last; chunk += kRuleChunk) {
-      const int64_t stop = std::min<int64_t>(last, chunk + kRuleChunk);
-      for (int r = 0; r < count_; r += 4) multiply(r, chunk, stop);
-      for (int r = 0; r < count_; ++r) pass(r, chunk, std::min(stop, seen_[r]));
-    }
-  }
-
-  // The products of four queries with the keys chunk … stop - 1. Those that a query may not see are hidden.
-  void multiply(int r, int64_t chunk, int64_t stop) {
-    const int rows = std::min(count_ - r, 4);
-    int64_t all = stop;  // all four see what comes before
-    for (int i = 0; i < rows; ++i) all = std::min(all, std::max(seen_[r + i], chunk));
-    const int64_t whole = (all - chunk) / kScreenPanel;
-    int16_t* out = products_ + r * kRuleChunk;
-    const uint8_t* panel = panels_ + chunk / kScreenPanel * bytes_;
-    products<4>(rounded_ + r * pairs_, pairs_, panel, whole, out, kRuleChunk, tops_ + r);
-    for (int64_t p = whole; chunk + p * kScreenPanel < stop; ++p) {
-      int16_t tops[4];
-      std::fill(tops, tops + 4, kHidden);
-      products<4>(rounded_ + r * pairs_, pairs_, panel + p * bytes_, 1, out + p * kScreenPanel, kRuleChunk, tops);
-      for (int i = 0; i < rows; ++i)
-        tops_[r + i] = std::max(tops_[r + i],
-                                hide(out + i * kRuleChunk + p * kScreenPanel, seen_[r + i] - chunk - p * kScreenPanel));
-    }
-  }
-
-  // The marks of two panels, of which the second may not be there.
-  static uint64_t two_above(const int16_t* products, int16_t limit, int64_t left) {
-    const uint64_t marks = codes_above(products, limit);
-    return left > kScreenPanel ? marks | uint64_t{codes_above(products + kScreenPanel, limit)} << 32 : marks;
-  }
-
-  // Hide all but the first `seen` products of a panel. Returns the highest of those.
-  static int16_t hide(int16_t* panel, int64_t seen) {
-    int16_t top = kHidden;
-    for (int j = 0; j < kScreenPanel; ++j) {
-      int16_t& product = panel[screen_place(j)];
-      if (j >= seen) product = kHidden;
-      top = std::max(top, product);
-    }
-    return top;
+    each_chunk(share_, start_, codes_, [&](int64_t chunk, int64_t stop) {
+      codes_.multiply(panels_ + chunk / kScreenPanel * bytes_, chunk, stop);
+      for (int r = 0; r < count_; ++r) {
+        tops_[r] = std::max(tops_[r], codes_.tops[r]);
+        if (codes_.tops[r] > limit(r)) pass(r, chunk, std::min(stop, codes_.seen[r]));
+      }
+    });
   }
 
   void pass(int r, int64_t chunk, int64_t stop) {
@@ -217,11 +146,11 @@ class RuleWalk {
   template <bool Rising>
   void pass(int r, int64_t chunk, int64_t stop) {
     const int16_t least = limit(r);
-    const int16_t* products = products_ + r * kRuleChunk;
+    const int16_t* products = codes_.of(r);
     for (int64_t j = chunk; j < stop; j += 2 * kScreenPanel, products += 2 * kScreenPanel)
       passed_[r].template append<Rising>(two_above(products, least, stop - j), products, static_cast<int>(j), nullptr);
   }
-  bool rises(int r) const { return piece_.query_buckets || seen_[r] > kRuleChunk; }
+  bool rises(int r) const { return piece_.query_buckets || codes_.seen[r] > kCodeChunk; }
 
   // The keys of the query's buckets only, one query at a time.
   void scan_buckets() {
@@ -232,31 +161,31 @@ class RuleWalk {
       if (mine[s] < 0 || mine[s] >= lists.count() || std::find(mine, mine + s, mine[s]) != mine + s) continue;
       const int list = static_cast<int>(mine[s]);
       const int* keys = lists.keys.data() + lists.begins[list];
-      const int64_t size = std::lower_bound(keys, keys + lists.size(list), static_cast<int>(seen_[0])) - keys;
+      const int64_t size = std::lower_bound(keys, keys + lists.size(list), static_cast<int>(codes_.seen[0])) - keys;
       const uint8_t* panels = panels_ + lists.packed_begins[list] / kPanel * bytes_;
-      for (int64_t chunk = 0; chunk < size; chunk += kRuleChunk) scan_list(panels, keys, chunk, size);
+      for (int64_t chunk = 0; chunk < size; chunk += kCodeChunk) scan_list(panels, keys, chunk, size);
     }
   }
 
   void scan_list(const uint8_t* panels, const int* keys, int64_t chunk, int64_t size) {
-    const int64_t stop = std::min<int64_t>(size, chunk + kRuleChunk), whole = (stop - chunk) / kScreenPanel;
+    const int64_t stop = std::min<int64_t>(size, chunk + kCodeChunk), whole = (stop - chunk) / kScreenPanel;
     const uint8_t* panel = panels + chunk / kScreenPanel * bytes_;
-    products<1>(rounded_, pairs_, panel, whole, products_, kRuleChunk, tops_);
+    multiply_panels<1>(codes_.queries, codes_.pairs, panel, whole, codes_.products, kCodeChunk, tops_);
     if (chunk + whole * kScreenPanel < stop) {
       int16_t top = kHidden;
-      int16_t* last = products_ + whole * kScreenPanel;
-      products<1>(rounded_, pairs_, panel + whole * bytes_, 1, last, kRuleChunk, &top);
+      int16_t* last = codes_.products + whole * kScreenPanel;
+      multiply_panels<1>(codes_.queries, codes_.pairs, panel + whole * bytes_, 1, last, kCodeChunk, &top);
       tops_[0] = std::max(tops_[0], hide(last, stop - chunk - whole * kScreenPanel));
     }
     const int16_t least = limit(0);
-    const int16_t* found = products_;
+    const int16_t* found = codes_.products;
     for (int64_t j = chunk; j < stop; j += 2 * kScreenPanel, found += 2 * kScreenPanel)
       passed_[0].template append<true>(two_above(found, least, stop - j), found, 0, keys + j);
   }
 
   // Look at what passed with the best that any key turned out to have.
   void look(int r) {
-    share_.plan.pieces[index_].reached[first_row_ + start_ + r] = seen_[r] ? limit(r) + 1 : kNever;
+    share_.plan.pieces[index_].reached[first_row_ + start_ + r] = codes_.seen[r] ? limit(r) + 1 : kNever;
     if (rises(r)) passed_[r].keep_above(limit(r));
     rows_.look_at(index_, start_ + r, passed_[r].keys, passed_[r].count);
   }

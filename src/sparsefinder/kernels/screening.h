@@ -1,119 +1,125 @@
-// All keys that a task's queries may see, as if they were a last piece: the first of them in float32, the others if
-// they pass the screen.
+// All keys that a task's queries may see, as if they were a last piece: products of 8 bits prove for most of them that
+// they get no weight, and only the others are looked at in float32.
 #pragma once
-
-#include <atomic>
 
 #include "rows.h"
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
-// Keys looked at in float32 before the screen, so that rows have a threshold worth comparing with.
-constexpr int64_t kScreenFirst = 256;
-// A head in which more than this share of a first chunk passes the screen is better done without it.
-constexpr double kScreenPays = 0.25;
+// Queries that see fewer keys than this look at all of them.
+constexpr int64_t kFewKeys = 256;
+// A head in which more than this share of the pairs passes the screen is better done without it.
+constexpr double kScreenPays = 0.13;
+// How far below the best of its row a score is looked at first, of the 1 in which weights can be. From these few
+// follows a threshold that is nearly the row's own, however flat the row: the others are compared with that.
+constexpr float kFirst = 0.25f;
+
+static_assert(kCodeChunk <= kChunk, "lists have room for so many pairs that another piece has too");
 
 template <int Depth>
 class Screening {
  public:
-  // `pays` is what a head's tasks have found out about the screen: 0 nothing yet, 1 that it pays, -1 that it does not.
-  Screening(const Share& share, Rows<Depth>& rows, std::atomic<int>& pays)
-      : share_(share), rows_(rows), pays_(pays), index_(share.plan.pieces.size()), pairs_(share.problem.depth / 2),
-        rounded_(Scratch::mine().rounded.get(kGroupRows * pairs_)) {}
+  // `index` is what the keys count as: a piece of the graph, or what comes after them.
+  Screening(const Share& share, Rows<Depth>& rows, size_t index)
+      : share_(share), rows_(rows), index_(index), keys_(share.packed.screen_keys(share.b, share.h)) {
+    Scratch& scratch = Scratch::mine();
+    codes_.pairs = share.problem.depth / 2;
+    codes_.queries = scratch.rounded.get(kCodeRows * codes_.pairs);
+    codes_.products = scratch.products.get(kCodeRows * kCodeChunk);
+    rounded_ = scratch.codes.get(share.problem.depth);
+    passed_.keys = scratch.listed.get(kCodeChunk + kSlack);
+  }
 
   void run() {
-    for (start_ = 0; start_ < share_.size; start_ += kDenseRows) {
-      count_ = std::min<int64_t>(share_.size - start_, kDenseRows);
+    for (int64_t count; start_ < share_.size; start_ += count) {
+      count = std::min<int64_t>(share_.size - start_, kCodeRows);
       int64_t last = 0;
-      for (int64_t r = 0; r < count_; ++r) last = std::max(last, limit(r));
-      const int64_t first = std::min(kScreenFirst, last);
-      look_at_all(0, first);
-      const int64_t done = pays_ < 0 ? first : screen(first, last);
-      look_at_all(done, last);
+      for (int64_t r = 0; r < count; ++r) last = std::max(last, share_.limit(start_ + r));
+      last < kFewKeys ? look_at_all(count, last) : screen(count);
     }
   }
 
  private:
-  static constexpr int kWords = kChunk / kScreenPanel;
-
   const Share& share_;
   Rows<Depth>& rows_;
-  std::atomic<int>& pays_;
   const size_t index_;
-  const int64_t pairs_;
-  int64_t start_ = 0, count_ = 0;  // of the queries that are looked at together
-  int32_t* rounded_;               // [count, pairs]
-  ScreenQuery queries_[kGroupRows];
-  int16_t thresholds_[kGroupRows];
-  uint32_t marks_[kGroupRows * kWords];  // a bit for each key of a chunk that is to be looked at
+  const ScreenKeys& keys_;
+  int64_t start_ = 0;  // of the queries that are looked at together
+  CodeRows codes_;
+  int8_t* rounded_;
+  ScreenQuery queries_[kCodeRows];
+  int16_t tops_[kCodeRows];  // the best product of each query so far
+  Passed passed_;
 
-  int64_t limit(int64_t r) const { return share_.limit(start_ + r); }
-  int64_t padded() const { return (count_ + kScreenRows - 1) / kScreenRows * kScreenRows; }
-
-  void look_at_all(int64_t first, int64_t last) {
-    if (first >= last) return;
-    rows_.take(start_, count_);
-    for (int r = 0; r < count_; ++r) rows_.see(r, first, last);
+  void look_at_all(int64_t count, int64_t last) {
+    rows_.take(start_, count);
+    for (int r = 0; r < count; ++r) rows_.see(r, 0, last);
     rows_.pass(index_);
   }
 
-  // Look at the keys first … last - 1 that pass the screen. Returns how far it got before it turned out not to pay.
-  int64_t screen(int64_t first, int64_t last) {
-    round_queries(first);
-    for (int64_t chunk = first; chunk < last; chunk += kChunk) {
-      const int64_t stop = std::min<int64_t>(last, chunk + kChunk), before = rows_.computed();
-      mark(chunk, stop);
-      int64_t possible = 0;
-      for (int64_t r = 0; r < count_; ++r) {
-        const int64_t seen = std::min(limit(r), stop);
-        if (seen <= chunk) continue;
-        possible += seen - chunk;
-        look_at_marked(r, chunk, seen);
-      }
-      if (pays_ == 0 && possible > 0) {
-        const auto looked_at = static_cast<double>(rows_.computed() - before);
-        pays_ = looked_at < kScreenPays * static_cast<double>(possible) ? 1 : -1;
-        if (pays_ < 0) return stop;
-      }
+  void screen(int64_t count) {
+    codes_.count = static_cast<int>(count);
+    for (int r = 0; r < count; ++r) {
+      codes_.seen[r] = share_.limit(start_ + r);
+      tops_[r] = kHidden;
+      queries_[r] = round_query(rows_.query(start_ + r), share_.problem.depth, keys_, rounded_,
+                                codes_.queries + r * codes_.pairs);
     }
-    return last;
-  }
-
-  // Those that see no key from `first` on are zeros, which pass nothing.
-  void round_queries(int64_t first) {
-    const ScreenKeys& keys = share_.packed.screen_keys(share_.b, share_.h);
-    for (int64_t r = 0; r < padded(); ++r) {
-      thresholds_[r] = 32767;
-      if (r < count_ && limit(r) > first)
-        queries_[r] = round_query(rows_.query(start_ + r), share_.problem.depth, keys, rounded_ + r * pairs_);
-      else
-        std::memset(rounded_ + r * pairs_, 0, pairs_ * sizeof(int32_t));
-    }
-  }
-
-  // Mark the keys chunk … stop - 1 that pass.
-  void mark(int64_t chunk, int64_t stop) {
-    for (int64_t r = 0; r < count_; ++r)
-      if (limit(r) > chunk) thresholds_[r] = screen_threshold(rows_.bound(start_ + r), queries_[r]);
+    codes_.clear_rest();
     const uint8_t* panels = share_.packed.screen(share_.b, share_.h);
-    const int64_t bytes = screen_panel_bytes(share_.problem.depth), rows = padded();
-    for (int64_t j = chunk; j < stop; j += kScreenPanel)
-      for (int64_t r = 0; r < rows; r += kScreenRows)
-        screen_tile(rounded_ + r * pairs_, pairs_, panels + j / kScreenPanel * bytes, thresholds_ + r,
-                    marks_ + r * kWords + (j - chunk) / kScreenPanel, kWords);
+    each_chunk(share_, start_, codes_, [&](int64_t chunk, int64_t stop) {
+      codes_.multiply(panels + chunk / kScreenPanel * screen_panel_bytes(share_.problem.depth), chunk, stop);
+      for (int r = 0; r < codes_.count; ++r) look_at_row(r, chunk, std::min(stop, codes_.seen[r]));
+    });
   }
 
-  void look_at_marked(int64_t r, int64_t chunk, int64_t seen) {
-    const uint32_t* marks = marks_ + r * kWords;
-    int* listed = Scratch::mine().listed.get(kChunk + kSlack);
-    int count = 0;
-    for (int64_t j = chunk; j < seen; j += kScreenPanel) {
-      uint32_t word = marks[(j - chunk) / kScreenPanel];
-      if (seen - j < kScreenPanel) word &= (uint32_t{1} << (seen - j)) - 1;
-      for (; word; word &= word - 1) listed[count++] = static_cast<int>(j) + __builtin_ctz(word);
+  void look_at_row(int r, int64_t chunk, int64_t stop) {
+    const int16_t top = codes_.tops[r];
+    int16_t least = screen_threshold(rows_.bound(start_ + r), queries_[r]);
+    if (stop <= chunk || top <= least) return;
+    int16_t highest = 32767;
+    if (top > tops_[r]) {
+      tops_[r] = top;
+      const float first = std::floor(static_cast<float>(top) - kFirst * queries_[r].scale) - 1.0f;
+      highest = std::max(least, static_cast<int16_t>(std::max(first, -32768.0f)));
+      look_between(r, chunk, stop, highest, 32767);
+      rows_.improve(start_ + r);
+      least = screen_threshold(rows_.bound(start_ + r), queries_[r]);
     }
-    rows_.look_at(index_, start_ + r, listed, count);
+    if (least < highest) look_between(r, chunk, stop, least, highest);
+  }
+
+  // Look at the keys whose product is above `least`, up to `most`.
+  void look_between(int r, int64_t chunk, int64_t stop, int16_t least, int16_t most) {
+    const int16_t* products = codes_.of(r);
+    passed_.count = 0;
+    for (int64_t j = chunk; j < stop; j += 2 * kScreenPanel, products += 2 * kScreenPanel) {
+      uint64_t marks = two_above(products, least, stop - j);
+      if (marks && most < 32767) marks &= ~two_above(products, most, stop - j);
+      passed_.template append<false>(marks, products, static_cast<int>(j), nullptr);
+    }
+    rows_.look_at(index_, start_ + r, passed_.keys, passed_.count);
   }
 };
+
+// Whether the screen pays in a head: what it lets pass of a few queries in the middle and of the last ones, which see
+// the most. Found out before anything else, so that the same call always gives the same result.
+template <int Depth>
+bool screen_pays(const Problem& problem, const Plan& plan, const Packed& packed, int64_t b, int64_t h) {
+  const int64_t real = problem.query_lengths ? std::min(problem.query_lengths[b], problem.n) : problem.n;
+  int64_t possible = 0, computed = 0;
+  for (const int64_t end : {real / 2, real}) {
+    const int64_t first = std::max<int64_t>(end - kCodeRows, 0);
+    if (first >= end) continue;
+    const Share share{problem, plan, packed, b, h, first, end - first, true};
+    Rows<Depth> rows(share);
+    rows.scale_all();
+    rows.make_lists();
+    Screening<Depth>(share, rows, 0).run();
+    computed += rows.computed();
+    for (int64_t r = 0; r < share.size; ++r) possible += share.limit(r);
+  }
+  return static_cast<double>(computed) < kScreenPays * static_cast<double>(possible);
+}
 
 }  // namespace sparsefinder::KERNEL_NAMESPACE

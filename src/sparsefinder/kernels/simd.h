@@ -256,6 +256,9 @@ KERNEL_INLINE Floats sums(const Floats a[8]) {
 
 KERNEL_INLINE Floats zeros() { return spread(0.0f); }
 
+// The nearest whole numbers, of numbers below 2^22: adding and subtracting 1.5 · 2^23 leaves no fraction.
+KERNEL_INLINE Floats to_whole(Floats a) { return (a + spread(12582912.0f)) - spread(12582912.0f); }
+
 // Zero times a number is NaN if the number is not finite. Added up from zeros(), that tells whether there was one.
 KERNEL_INLINE Floats poisoned(Floats poison, Floats numbers) { return fused(numbers, zeros(), poison); }
 KERNEL_INLINE bool any_nonfinite(Floats poison) { return sum(poison) != 0.0f; }

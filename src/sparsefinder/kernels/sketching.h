@@ -81,14 +81,13 @@ KERNEL_INLINE int64_t clear_rest(float* point, int64_t rank) {
 // was not finite.
 KERNEL_INLINE bool round_key(float* point, int64_t rank, int8_t* codes) {
   const int64_t padded = clear_rest(point, rank);
-  const Floats least = spread(-1.0f * kMostKeyCode), magic = spread(12582912.0f);
+  const Floats least = spread(-1.0f * kMostKeyCode);
   Floats squares = zeros(), poison = zeros();
   for (int64_t d = 0; d < padded; d += kLanes) {
     const Floats x = load(point + d);
     poison = poisoned(poison, x);
     const Floats within = zeros() - larger(least, zeros() - larger(least, x));
-    // Adding and subtracting 1.5 · 2^23 rounds to the nearest whole number.
-    const Floats whole = (within + magic) - magic;
+    const Floats whole = to_whole(within);
     squares = fused(whole, whole, squares);
     store_rounded(codes + d, whole);
   }

@@ -23,10 +23,9 @@ class Task {
   bool nonfinite() const { return rows_.nonfinite(); }
   int64_t computed() const { return rows_.computed(); }
 
-  // `pays` is for the screen.
-  void run(int64_t task, std::atomic<int>& pays) {
+  void run(int64_t task) {
     for (size_t index = 0; index < share_.plan.pieces.size(); ++index) walk(index);
-    if (share_.problem.screened && !share_.packed.nonfinite()) Screening<Depth>(share_, rows_, pays).run();
+    if (share_.problem.screened) walk_all(share_.plan.pieces.size());
     if (!alone_) rows_.finish(nullptr, share_.size);
     if (support_)
       keep(share_.problem, share_.b, share_.h, share_.first, share_.size, rows_.candidates(), *support_, task);
@@ -56,6 +55,17 @@ class Task {
         return RuleWalk<Depth>(share_, rows_, index).run();
       case Kind::near:
         return NearWalk<Depth>(share_, rows_, index).run();
+    }
+  }
+
+  // All keys, as if the piece had them.
+  void walk_all(size_t index) {
+    if (share_.screened) return Screening<Depth>(share_, rows_, index).run();
+    for (int64_t start = 0; start < share_.size; start += kDenseRows) {
+      const int64_t count = std::min<int64_t>(share_.size - start, kDenseRows);
+      rows_.take(start, count);
+      for (int r = 0; r < count; ++r) rows_.see(r, 0, share_.problem.m);
+      rows_.pass(index);
     }
   }
 

@@ -143,7 +143,45 @@ unsigned solve_eight(float* const values[8], const int counts[8], int rows, floa
   return ~settled & 255u;
 }
 
-// The same for one row, however many candidates, without shortcuts.
+// The same for one row of many candidates. Returns whether it settled.
+template <int Power>
+bool solve_long(const float* values, int count, float& tau) {
+  const Floats zero = zeros();
+  float t = 0.0f, seen = -1.0f;
+  for (int step = 0; step < 16; ++step) {
+    const Floats threshold = spread(t);
+    Floats below[2] = {zero, zero}, at[2] = {zero, zero}, number[2] = {zero, zero};
+    const auto add = [&](int j, int half) {
+      const Floats difference = load(values + j) - threshold;
+      const Floats y = larger(difference, zero);
+      number[half] = number[half] + one_above(difference, zero);
+      if (Power == 2) below[half] = below[half] + y;
+      at[half] = Power == 2 ? fused(y, y, at[half]) : at[half] + y;
+    };
+    int j = 0;
+    for (; j + kLanes < count; j += 2 * kLanes) {
+      add(j, 0);
+      add(j + kLanes, 1);
+    }
+    if (j < count) add(j, 0);
+    const float n = sum(number[0] + number[1]), s1 = sum(below[0] + below[1]), s = sum(at[0] + at[1]);
+    tau = t;
+    if (step > (Power == 2 ? 2 : 0) && n == seen) return true;
+    if (Power == 1) {
+      t += (s - 1.0f) / std::max(n, 1.0f);
+      seen = n;
+    } else if (step < 2) {
+      t += std::max((s - std::sqrt(s)) / std::max(s1, 1e-30f), 0.0f);
+    } else {
+      const float excess = s - 1.0f;
+      t += excess / std::max(s1 + std::sqrt(std::max(s1 * s1 - n * excess, 0.0f)), 1e-30f);
+      seen = n;
+    }
+  }
+  return false;
+}
+
+// The same, however many candidates, without shortcuts.
 inline float solve_one(const float* values, int count, int power) {
   float tau = 0.0f;
   for (int step = 0; step < 60; ++step) {

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..errors import InputError
 from .moments import Moments
 from .projection import Projection
-from .sample import Pooling, Sample
+from .sample import Pooling, Sample, batches
 from .triples import Triples, blocked
 
 __all__ = ["learn", "refine"]
@@ -59,14 +59,14 @@ def learn(
         raise InputError("r, block, epochs", f"{r}, {block}, {epochs}", "numbers from 1 upwards")
     generator = torch.Generator().manual_seed(seed)
     parts = block if pooling == "concat" else 1
-    moments = Moments.of(samples if parts > 1 else (blocked(sample, block) for sample in samples))
+    moments = Moments.of(samples if parts > 1 else (blocked(sample, block) for sample in batches(samples)))
     # Tokens laid end to end are as far apart as all of them together.
     first = _start(moments, r, margin / parts)
     maps = [first.clone().requires_grad_() for _ in range(1 if shared else 2)]
     optimizer = torch.optim.Adam(maps, lr=rate)
     step = 0
     for _ in range(epochs):
-        for sample in samples:
+        for sample in batches(samples):
             found = Triples.of(sample, block, generator, pooling)
             if found is None:
                 continue
@@ -107,7 +107,7 @@ def refine(
     step = 0
     while step < steps:
         before = step
-        for sample in islice(samples, steps - step):
+        for sample in islice(batches(samples), steps - step):
             found = Triples.of(sample, 1, generator)
             if found is None:
                 continue

@@ -15,12 +15,15 @@ from torch import Tensor
 
 from ..errors import InputError
 from .projection import Projection
-from .sample import Sample
+from .sample import Sample, batches
 
-__all__ = ["Moments", "low_rank", "principal"]
+__all__ = ["LEADING", "Moments", "bounding", "low_rank", "principal"]
 
 # A third of what the codes of a key can be at the most (finders/codes.py): few keys are as much longer than the mean.
 LENGTH = 64.0
+# Where scores are bounded, what share of the dimensions leads, how long keys are made in these, and how long their
+# rest: a key for which that is too long for its bytes is looked at always.
+LEADING, LEAD, REST = 0.75, 96.0, 28.0
 
 
 def principal(samples: Iterable[Sample], r: int = 4) -> Projection:
@@ -50,6 +53,35 @@ def low_rank(samples: Iterable[Sample], r: int = 8) -> Projection:
     return Projection((inverse @ u * found.scale / longer).float(), (root @ u * longer).float())
 
 
+def leading(d: int) -> int:
+    """How many of d dimensions lead: an even number."""
+    return max(2, int(LEADING * d) // 2 * 2)
+
+
+def bounding(samples: Iterable[Sample]) -> tuple[Projection, Float[Tensor, "heads d"]]:
+    """Maps of all dimensions whose inner product is that of a query and a centred key, and the mean of keys.
+
+    The directions of the highest variance of queries and keys, each weighed alike, come first: so what is left out from
+    some dimension on is short in both, and the product of both lengths a bound worth having (core/bounded.py). Each
+    dimension is as long in queries as in keys, and keys come out as long as codes want them.
+    """
+    found = Moments.of(samples)
+    of_queries, mean = found.queries / found.query_count, found.key_sums / found.key_count
+    of_keys = found.keys / found.key_count - mean[:, :, None] * mean[:, None]
+    weighed = sum(
+        each / each.diagonal(dim1=1, dim2=2).sum(-1).clamp(min=1e-30)[:, None, None] for each in (of_queries, of_keys)
+    )
+    basis = torch.linalg.eigh(weighed).eigenvectors.flip(-1)
+    variances = [(basis * (each @ basis)).sum(1) for each in (of_queries, of_keys)]
+    least = [each.amax(-1, keepdim=True) * 1e-6 + 1e-30 for each in variances]
+    longer = ((variances[0] + least[0]) / (variances[1] + least[1])) ** 0.25
+    square, lead = variances[1] * longer**2, leading(basis.shape[-1])
+    front = (LEAD / square[:, :lead].sum(-1, keepdim=True).clamp(min=1e-30).sqrt()).expand(-1, lead)
+    back = (REST / square[:, lead:].sum(-1, keepdim=True).clamp(min=1e-30).sqrt()).expand(-1, square.shape[1] - lead)
+    longer = (longer * torch.cat([front, back], -1))[:, None]
+    return Projection((basis / longer).float(), (basis * longer).float()), mean.float()
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Sums over the real queries and keys of each head: of their outer products, of themselves, and how many."""
@@ -65,7 +97,7 @@ class Moments:
     @staticmethod
     def of(samples: Iterable[Sample]) -> Moments:
         total: Moments | None = None
-        for sample in samples:
+        for sample in batches(samples):
             parts: list[Tensor] = []
             for tokens, real in ((sample.q, sample.real_queries()), (sample.k, sample.real_keys())):
                 each = tokens.transpose(1, 2)[real].transpose(0, 1).double()

@@ -13,8 +13,9 @@ from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from ..core.layout import check_vectors
 from ..core.mapping import mapped
-from ..errors import InputError
+from ..errors import InputError, wrong_type
 
 __all__ = ["Projection"]
 
@@ -30,14 +31,21 @@ class Projection:
     queries: Float[Tensor, "heads d r"]
     keys: Float[Tensor, "heads d r"]
 
+    def __post_init__(self) -> None:
+        for name, maps in (("queries", self.queries), ("keys", self.keys)):
+            if not isinstance(maps, Tensor):
+                raise wrong_type(name, maps, "a tensor (heads, d, r): a map from d to r dimensions for each head")
+            if maps.ndim != 3:
+                raise InputError(name, f"a tensor of shape {tuple(maps.shape)}", "three dimensions: (heads, d, r)")
+
     def of_queries(self, q: Float[Tensor, "batch heads n d"]) -> Float[Tensor, "batch heads n r"]:
         """Queries mapped."""
-        _check("q", q, self.queries, q.shape[1] == self.queries.shape[0])
+        _check("q", q, self.queries)
         return mapped(q, self.queries)
 
     def of_keys(self, k: Float[Tensor, "batch kv_heads m d"]) -> Float[Tensor, "batch heads m r"]:
         """Keys mapped; several heads may share them."""
-        _check("k", k, self.keys, self.keys.shape[0] % max(k.shape[1], 1) == 0)
+        _check("k", k, self.keys, shared=True)
         return mapped(k, self.keys)
 
     @property
@@ -59,7 +67,9 @@ class Projection:
         return cls(maps["shared"], maps["shared"]) if "shared" in maps else cls(maps["queries"], maps["keys"])
 
 
-def _check(name: str, tokens: Tensor, maps: Tensor, heads_fit: bool) -> None:
-    if not heads_fit or tokens.shape[-1] != maps.shape[1]:
+def _check(name: str, tokens: Tensor, maps: Tensor, shared: bool = False) -> None:
+    check_vectors(name, tokens)
+    heads, given = maps.shape[0], tokens.shape[1]
+    if (heads % max(given, 1) if shared else heads != given) or tokens.shape[-1] != maps.shape[1]:
         want = f"{maps.shape[0]} heads of {maps.shape[1]} dimensions, as the projection was made for"
         raise InputError(name, f"shape {tuple(tokens.shape)}", want)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from ..attending import gold_graph
 from ..core.graph import Graph
-from ..core.layout import Layout
-from ..errors import InputError
+from ..core.layout import Layout, check_layout, check_vectors
+from ..errors import InputError, wrong_type
 from .projection import Projection
 
-__all__ = ["Pooling", "Sample", "block_vectors", "mapped", "pooled"]
+__all__ = ["Pooling", "Sample", "batches", "block_vectors", "mapped", "pooled"]
 
 # What stands for a block of tokens: the mean of its vectors, or all of them laid end to end.
 Pooling = Literal["mean", "concat"]
@@ -35,6 +35,11 @@ class Sample:
     layout: Layout = field(default_factory=Layout)
     scale: float | None = None
     alpha: float | Float[Tensor, " heads"] = 1.5
+
+    def __post_init__(self) -> None:
+        check_vectors("q", self.q)
+        check_vectors("k", self.k)
+        check_layout(self.layout)
 
     @property
     def score_scale(self) -> float:
@@ -63,6 +68,17 @@ class Sample:
     def real_keys(self) -> Bool[Tensor, "batch m"]:
         """Which keys are not padding."""
         return _real(self.layout.key_lengths, len(self.k), self.k.shape[2], self.k.device)
+
+
+def batches(samples: Iterable[Sample]) -> Iterator[Sample]:
+    """The samples one by one, as all learning reads them; an error if they are something else."""
+    want = "batches of one layer: [Sample(q, k)], or traces.samples(kind, layer)"
+    if isinstance(samples, str | Mapping | Tensor) or not isinstance(samples, Iterable):
+        raise wrong_type("samples", samples, want)
+    for sample in samples:
+        if not isinstance(sample, Sample):
+            raise wrong_type("samples", sample, want)
+        yield sample
 
 
 def mapped(sample: Sample, projection: Projection | None) -> Sample:
