@@ -1,8 +1,9 @@
-"""Tokens a second in training: a masked language model with entmax attention beside the same one with softmax.
+"""Tokens a second in training: a language model with entmax attention beside the same one with softmax.
 
     python benchmarks/training.py                            6 layers of 384, 12 heads, 8 blocks of 512 tokens
     python benchmarks/training.py --checkpoint runs/x/teacher   a trained model instead of made-up weights
     python benchmarks/training.py --layers 2 --turns 3       less of it
+    python benchmarks/training.py --causal --layers 4 --width 256 --heads 4 --length 2048 --batch 1   a causal one
 
 One step is a forward and a backward pass and a step of AdamW. The two models take turns, so that a slow moment of the
 machine hits both; given are medians, and between which ratios the middle half of the turns lay. Softmax is torch's own
@@ -23,7 +24,15 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig, BertForMaskedLM, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForMaskedLM,
+    BertConfig,
+    BertForMaskedLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+)
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
@@ -40,6 +49,7 @@ SHARPNESS = {"fresh weights": 1.0, "sharper weights": 7.0}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, help="folder of a masked language model with entmax attention")
+    parser.add_argument("--causal", action="store_true", help="of the Llama architecture, and nothing is hidden")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--heads", type=int, default=12)
@@ -76,6 +86,22 @@ def measure(name: str, make: Callable[[], PreTrainedModel], given: argparse.Name
 
 def fresh(given: argparse.Namespace, sharpness: float) -> PreTrainedModel:
     torch.manual_seed(0)
+    return causal(given, sharpness) if given.causal else masked(given, sharpness)
+
+
+def causal(given: argparse.Namespace, sharpness: float) -> PreTrainedModel:
+    config = LlamaConfig(
+        vocab_size=WORDS, hidden_size=given.width, num_hidden_layers=given.layers, num_attention_heads=given.heads,
+        intermediate_size=int(2.75 * given.width), max_position_embeddings=given.length, tie_word_embeddings=True,
+    )  # fmt: skip
+    model = LlamaForCausalLM._from_config(config, attn_implementation="sdpa")
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight.mul_(sharpness)
+    return model.train()
+
+
+def masked(given: argparse.Namespace, sharpness: float) -> PreTrainedModel:
     config = BertConfig(
         vocab_size=WORDS, hidden_size=given.width, num_hidden_layers=given.layers, num_attention_heads=given.heads,
         intermediate_size=4 * given.width, max_position_embeddings=given.length,
@@ -121,7 +147,8 @@ def step_of(model: PreTrainedModel, given: argparse.Namespace) -> Callable[[], o
     def step() -> None:
         words = words_of(model, given.batch, given.length, generator)
         hidden = torch.rand(words.shape, generator=generator) < MASKED
-        loss = model(words.masked_fill(hidden, 4), labels=words.masked_fill(~hidden, -100)).loss
+        seen, answers = words.masked_fill(hidden, 4), words.masked_fill(~hidden, -100)
+        loss = model(words, labels=words).loss if given.causal else model(seen, labels=answers).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Sequence
 
 import torch
-from tqdm.auto import tqdm
 
 from ..files import write_text
 from ..hf.recording import record_traces, teacher_hash
 from ..traces import join
 from ..traces.store import INDEX
 from .folder import RunFolder
+from .progress import steps
 from .recipe import Recipe
 from .tasks.base import Inputs, Task
 
@@ -35,14 +35,19 @@ def trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     parts = {"train": sequences[: wanted.train], "valid": sequences[wanted.train :]}
     model = task.load(teacher).eval()
     known = teacher_hash(model)
-    with tqdm(total=len(sequences), desc="tracing", unit="sequence") as bar:
+    every = {name: [f"part-{start:06}" for start in range(0, len(some), PART)] for name, some in parts.items()}
+    recorded = {
+        (name, place): (folder / f"traces/{name}/{part}" / INDEX).is_file()
+        for name, names in every.items()
+        for place, part in enumerate(names)
+    }
+    done = sum(len(parts[name][place * PART :][:PART]) for (name, place), there in recorded.items() if there)
+    with steps("tracing", len(sequences), "sequence", done) as bar:
         for name, chosen in parts.items():
-            names = []
-            for start in range(0, len(chosen), PART):
-                names.append(f"part-{start:06}")
-                some = chosen[start : start + PART]
-                target = folder / f"traces/{name}/{names[-1]}"
-                if not (target / INDEX).is_file():
+            for place, part in enumerate(every[name]):
+                some = chosen[place * PART :][:PART]
+                target = folder / f"traces/{name}/{part}"
+                if not recorded[name, place]:
                     shutil.rmtree(target, ignore_errors=True)
                     with torch.inference_mode():
                         record_traces(
@@ -57,8 +62,8 @@ def trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
                             dtype=wanted.precision,
                             teacher=known,
                         )
-                bar.update(len(some))
-            join(folder / f"traces/{name}", names)
+                    bar.update(len(some))
+            join(folder / f"traces/{name}", every[name])
     _write_examples(folder, recipe, task, parts["valid"])
 
 

@@ -23,8 +23,9 @@ from sparsefinder.lab.recipe import Recipe
 from sparsefinder.lab.sweep.accuracy import sweep_accuracy
 from sparsefinder.lab.sweep.fit_stage import fit
 from sparsefinder.lab.sweep.points import read_points
+from sparsefinder.lab.sweep.printed import print_summary
 from sparsefinder.lab.sweep.recall import sweep_recall
-from sparsefinder.lab.sweep.summary import print_summary, summary
+from sparsefinder.lab.sweep.summary import summary
 from sparsefinder.lab.sweep.watching import OWN, Stepped, decoding_sparsity
 from sparsefinder.lab.tasks.base import Score
 
@@ -89,7 +90,12 @@ class Fake:
         parts = tuple((loss, 1.0) for loss in losses)
         return Score(self.metric, value, self.better, len(losses), details={"far": 2 * value}, parts=parts)
 
-    def forced(self, teacher: Path, count: int | None = None) -> list[dict[str, torch.Tensor]] | None:
+    def decoding_rate(self, model: PreTrainedModel, teacher: Path) -> float | None:
+        return None
+
+    def forced(
+        self, teacher: Path, count: int | None = None, whole_prefix: bool = False
+    ) -> list[dict[str, torch.Tensor]] | None:
         """In two batches, padded."""
         if self.family == "bert":
             return None

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from sparsefinder.files import DiskError
-from sparsefinder.lab.tasks.order import Order
+from sparsefinder.lab.tasks.order import Curriculum, Order, Stretch, steps_of_shares
 from sparsefinder.lab.tasks.training import COMPLETE, OrderedTrainer, generator_for, last_checkpoint
 
 from .tiny import make
@@ -35,8 +35,14 @@ def train(kind, folder, **changes):
 
 @pytest.mark.parametrize(
     ("kind", "killed", "left"),
-    [("masked-lm", ["6"], "checkpoint-4"), ("translation", ["8", "save"], "checkpoint-4")],
-    ids=["between checkpoints", "while writing a checkpoint"],
+    [
+        ("masked-lm", ["6"], "checkpoint-4"),
+        ("translation", ["8", "save"], "checkpoint-4"),
+        ("causal-lm", ["2"], None),
+        ("causal-lm", ["7"], "checkpoint-4"),
+        ("causal-lm", ["10"], "checkpoint-8"),
+    ],
+    ids=["between checkpoints", "while writing a checkpoint", "with softmax", "on short blocks", "on long blocks"],
 )
 def test_a_killed_training_goes_on_to_the_same_weights(tmp_path, kind, killed, left):
     undisturbed = train(kind, tmp_path / "undisturbed")
@@ -45,8 +51,50 @@ def test_a_killed_training_goes_on_to_the_same_weights(tmp_path, kind, killed, l
     result = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr
     assert not (folder / "teacher").exists()
-    assert last_checkpoint(folder / "training").name == left
+    last = last_checkpoint(folder / "training")
+    assert (None if last is None else last.name) == left
     assert_equal(train(kind, folder), undisturbed)
+
+
+def test_a_curriculum_has_its_lengths_one_after_the_other_and_softmax_first(tmp_path, monkeypatch):
+    seen = []
+    step = OrderedTrainer.training_step
+
+    def watching(self, model, inputs, *rest):
+        seen.append((tuple(inputs["input_ids"].shape), model.config._attn_implementation))
+        return step(self, model, inputs, *rest)
+
+    monkeypatch.setattr(OrderedTrainer, "training_step", watching)
+    train("causal-lm", tmp_path)
+    # 12 steps of two batches of 128 tokens: two thirds on short blocks; softmax in the first three steps.
+    assert [shape for shape, _ in seen] == [(8, 16)] * 16 + [(4, 32)] * 8
+    assert [name for _, name in seen] == ["sdpa"] * 6 + ["entmax"] * 18
+    assert make("causal-lm", tmp_path).load(tmp_path / "teacher").config._attn_implementation == "entmax"
+
+
+@pytest.mark.parametrize("share", [(0, 1), (1, 3)])
+def test_a_stretch_has_all_its_examples_before_any_again(share):
+    order = Curriculum([Stretch(0, 10, 4, 5), Stretch(10, 7, 2, 3)], 5, 2, share)
+    batches = list(order)
+    assert len(batches) == len(order) == 16
+    assert batches == list(order) != list(Curriculum(order.stretches, 6, 2, share))
+    assert {len(batch) for batch in batches[:10]} == {4}
+    assert set(flat(batches[:10])) <= set(range(10))
+    assert set(flat(batches[10:])) <= set(range(10, 17))
+    if share == (0, 1):
+        every = flat(batches[:10])
+        assert all(sorted(every[start : start + 10]) == list(range(10)) for start in (0, 10, 20, 30))
+    else:
+        # No two processes see the same batch at the same time.
+        others = [list(Curriculum(order.stretches, 5, 2, (one, 3))) for one in range(3)]
+        assert flat(zip(*others, strict=True)) == list(Curriculum([Stretch(0, 10, 4, 15), Stretch(10, 7, 2, 9)], 5, 2))
+
+
+@pytest.mark.parametrize(("steps", "shares"), [(12, [2, 1]), (7, [1, 1, 1]), (1, [1, 1]), (1000, [0.1, 0.2, 0.7])])
+def test_steps_by_shares_add_up(steps, shares):
+    found = steps_of_shares(steps, shares)
+    assert sum(found) == steps
+    assert all(abs(one - steps * share / sum(shares)) <= 1 for one, share in zip(found, shares, strict=True))
 
 
 def test_a_training_that_ended_is_not_gone_on_with(tmp_path, monkeypatch):

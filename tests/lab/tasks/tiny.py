@@ -1,4 +1,4 @@
-"""Tiny recipes of both tasks; run as a program, it trains one and kills itself on the way.
+"""Tiny recipes of all tasks; run as a program, it trains one and kills itself on the way.
 
 python -m tests.lab.tasks.tiny masked-lm FOLDER 6          killed after step 6
 python -m tests.lab.tasks.tiny translation FOLDER 8 save   killed while the checkpoint of step 8 is written
@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sparsefinder.lab.recipe import MaskedLM, Translation
+from sparsefinder.lab.recipe import CausalLM, MaskedLM, Translation
 from sparsefinder.lab.tasks import Task, task
 from sparsefinder.lab.tasks.grammar import pairs
 
@@ -26,6 +26,11 @@ BERT: dict[str, Any] = {
 MARIAN: dict[str, Any] = {
     "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24,
     "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+}  # fmt: skip
+
+LLAMA: dict[str, Any] = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "intermediate_size": 24,
 }  # fmt: skip
 
 
@@ -48,6 +53,18 @@ def masked_lm(folder: Path, training: dict[str, Any] | None = None, **changes: A
     return MaskedLM.model_validate(given)
 
 
+def causal_lm(folder: Path, training: dict[str, Any] | None = None, **changes: Any) -> CausalLM:
+    """Blocks of 16 tokens, then of 32: as many tokens in each batch. The first steps are of softmax."""
+    given = {
+        "kind": "causal-lm",
+        "data": {"train": write_text(folder, "train.txt", 0, 30), "valid": write_text(folder, "valid.txt", 500, 20)},
+        "model": None if "checkpoint" in changes else LLAMA,
+        "vocabulary": 400, "length": 32, "lengths": [16, 32], "shares": [2, 1], "far": 8,
+        "training": {**TRAINING, "tokens": 128, "softmax_steps": 3, **(training or {})}, **changes,
+    }  # fmt: skip
+    return CausalLM.model_validate(given)
+
+
 def translation(training: dict[str, Any] | None = None, **changes: Any) -> Translation:
     parts = {"train": 26, "valid": 8, "test": 6}
     given = {
@@ -61,7 +78,9 @@ def translation(training: dict[str, Any] | None = None, **changes: Any) -> Trans
 
 def make(kind: str, folder: Path, **changes: Any) -> Task:
     """The task, with its data in `folder`."""
-    return task(masked_lm(folder, **changes) if kind == "masked-lm" else translation(**changes), seed=3)
+    if kind == "translation":
+        return task(translation(**changes), seed=3)
+    return task((masked_lm if kind == "masked-lm" else causal_lm)(folder, **changes), seed=3)
 
 
 def main() -> None:

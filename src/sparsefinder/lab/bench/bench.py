@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from tqdm.auto import tqdm
 
 from ... import compiled
 from ...errors import InputError
@@ -20,6 +19,7 @@ from ...finders import Finder
 from ...finders.fixed import united
 from ...traces.store import Site
 from ..folder import key_of
+from ..progress import Steps, steps
 from .asked import LENGTHS, Asked
 from .entries import REFERENCES, Entry, block_entries
 from .fits import Fits
@@ -27,7 +27,7 @@ from .measure import backend_of, quality, time_unit
 from .points import BENCH, Row, keep_others, unit_rows, write_unit
 from .subject import Subject
 
-__all__ = ["Unit", "bench", "lengths_of", "units_of"]
+__all__ = ["Say", "Unit", "bench", "kernel_hash", "lengths_of", "units_of"]
 
 # Changes when points change for reasons that no option shows.
 VERSION = 1
@@ -58,7 +58,7 @@ def bench(subject: Subject, asked: Asked, say: Say = print) -> list[Row]:
     if len(todo) < len(units):
         say(f"{len(units) - len(todo)} of {len(units)} units were measured before; --again measures them anew")
     started, left = time.monotonic(), len(todo)
-    with tqdm(total=len(todo), desc="bench", unit="unit", disable=None if todo else True) as bar:
+    with steps("bench", len(todo), "unit") as bar:
         for unit in todo:
             spent = time.monotonic() - started
             if asked.budget is not None and left < len(todo) and spent >= asked.budget:
@@ -108,12 +108,12 @@ def _file(subject: Subject, asked: Asked, unit: Unit) -> Path:
     """The file of a unit, whose name has a hash of what its points depend on."""
     entries = [[entry.method, entry.as_json, entry.exact] for entry in unit.entries]
     key = key_of(
-        VERSION, subject.key(unit.length), entries, asked.recall, asked.repeats, torch.get_num_threads(), _kernel()
+        VERSION, subject.key(unit.length), entries, asked.recall, asked.repeats, torch.get_num_threads(), kernel_hash()
     )
     return subject.folder / "points/bench" / f"{unit.name}-{key}.parquet"
 
 
-def _kernel() -> str:
+def kernel_hash() -> str:
     """A hash of the compiled kernels: with others, times are measured anew."""
     path = None if compiled.module is None else compiled.module.__file__
     return f"{compiled.plain()}" if path is None else key_of(compiled.plain(), _content(path))
@@ -124,26 +124,24 @@ def _content(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _measured(
-    subject: Subject, asked: Asked, unit: Unit, seconds: float | None, bar: tqdm[object], say: Say
-) -> list[Row]:
+def _measured(subject: Subject, asked: Asked, unit: Unit, seconds: float | None, bar: Steps, say: Say) -> list[Row]:
     """The rows of a unit. Finders are fitted before, and what is left of the seconds goes into turns."""
     started = time.monotonic()
-    bar.set_postfix_str(f"{unit.name}: traces")
+    bar.note(f"{unit.name}: traces")
     train, valid = subject.traces(unit.length)
     mapped = subject.mapped(unit.length)
     fits = Fits(subject.folder / "bench", subject.key(unit.length), train, mapped, asked.recall, subject.how)
     finders: dict[Entry, Mapping[Site, Finder]] = {}
     for entry in unit.entries:
-        bar.set_postfix_str(f"{unit.name}: fitting {entry.label}")
+        bar.note(f"{unit.name}: fitting {entry.label}")
         try:
             finders[entry] = _with_extra(fits.of(entry), asked, unit) if entry.finds else {}
         except InputError as error:
             # Blocks as long as the sequences have nothing to learn from, say: no reason not to measure the others.
             say(f"{entry.label} is left out of {unit.name}: {error}")
-    bar.set_postfix_str(f"{unit.name}: recall")
+    bar.note(f"{unit.name}: recall")
     found, gold, sequences = quality(finders, valid)
-    bar.set_postfix_str(f"{unit.name}: times")
+    bar.note(f"{unit.name}: times")
 
     def repeats(turn: float) -> int:
         if seconds is None:

@@ -41,7 +41,8 @@ class Layer:
         if finder is None:
             return None
         groups = self.q.shape[1] // self.k.shape[1]
-        return finder(self.q, self.k if groups == 1 else self.k.repeat_interleave(groups, 1), self.layout)
+        as_they_are = groups == 1 or finder.grouped
+        return finder(self.q, self.k if as_they_are else self.k.repeat_interleave(groups, 1), self.layout)
 
     def attend(self, graph: Graph | None, exact: bool = False) -> Tensor:
         """Entmax attention over a graph, or over all pairs."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from ..recipe import MaskedLM, Translation
+from ..recipe import CausalLM, MaskedLM, Translation
 from ..tasks.blocks import cut, hide
 from ..tasks.data import read_pairs, read_texts
 
@@ -45,7 +45,11 @@ class RunText:
     """The data of a run: to train on, and to measure on."""
 
     def __init__(
-        self, recipe: MaskedLM | Translation, tokenizer: PreTrainedTokenizerBase, seed: int, config: Any
+        self,
+        recipe: MaskedLM | CausalLM | Translation,
+        tokenizer: PreTrainedTokenizerBase,
+        seed: int,
+        config: Any,
     ) -> None:
         self.recipe, self.tokenizer, self.seed, self.config = recipe, tokenizer, seed, config
         # Read once, however many lengths are cut from it.
@@ -58,6 +62,9 @@ class RunText:
             # With tokens hidden, as the teacher saw them in training.
             generator = torch.Generator().manual_seed(self.seed)
             return {"input_ids": hide(rows, self.tokenizer, self.recipe.masked, generator)[0]}
+        if isinstance(self.recipe, CausalLM):
+            texts = self._texts(getattr(self.recipe.data, part))
+            return {"input_ids": _rows(texts, self.tokenizer, length, count, closed=False)}
         pairs = self._pairs(self.recipe.data.train if part == "train" else self.recipe.data.test)
         source, target = (_rows(side, self.tokenizer, length, count) for side in zip(*pairs, strict=True))
         many = min(len(source), len(target))
@@ -74,9 +81,11 @@ def digest(rows: Mapping[str, Tensor]) -> str:
     return found.hexdigest()
 
 
-def _rows(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int, count: int) -> Tensor:
+def _rows(
+    texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int, count: int, closed: bool = True
+) -> Tensor:
     """At most so many sequences of a text, without one that is shorter."""
-    rows = cut(list(_between(texts, 0, count * length * LONGEST)), tokenizer, length).rows.long()
+    rows = cut(list(_between(texts, 0, count * length * LONGEST)), tokenizer, length, closed).rows.long()
     return rows[:count] if rows.shape[1] == length else rows[:0]
 
 

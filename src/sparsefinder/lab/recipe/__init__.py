@@ -5,24 +5,13 @@
 500
 """
 
-from .parts import (
-    Accuracy,
-    Fit,
-    MaskedLM,
-    Method,
-    Recipe,
-    Report,
-    Sweep,
-    Timing,
-    Trace,
-    Training,
-    Translation,
-)
+from .parts import Accuracy, Fit, Method, Recipe, Report, Sweep, Timing, Trace
 from .reading import dump_recipe, load_recipe
 from .sources import BuiltinSource, HubPairs, HubSource, PairFiles, PairSource, TextSource
+from .teachers import CausalLM, MaskedLM, Training, Translation
 
 __all__ = [
-    "Accuracy", "BuiltinSource", "Fit", "HubPairs", "HubSource", "MaskedLM", "Method", "PairFiles", "PairSource",
-    "Recipe", "Report", "Sweep", "TextSource", "Timing", "Trace", "Training", "Translation", "dump_recipe",
-    "load_recipe",
+    "Accuracy", "BuiltinSource", "CausalLM", "Fit", "HubPairs", "HubSource", "MaskedLM", "Method", "PairFiles",
+    "PairSource", "Recipe", "Report", "Sweep", "TextSource", "Timing", "Trace", "Training", "Translation",
+    "dump_recipe", "load_recipe",
 ]  # fmt: skip

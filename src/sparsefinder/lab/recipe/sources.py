@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
-__all__ = ["BuiltinSource", "HubPairs", "HubSource", "PairFiles", "PairSource", "Part", "TextSource"]
+__all__ = ["SHAPES", "BuiltinSource", "HubPairs", "HubSource", "PairFiles", "PairSource", "Part", "TextSource"]
 
 
 class Part(BaseModel):
-    """A part of a recipe: no key that it does not know, nothing changed after it was read."""
+    """A part of a recipe: no key that it does not know, no number that is none, nothing changed after it was read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class HubSource(Part):
@@ -72,6 +72,46 @@ class BuiltinSource(Part):
     count: int | None = Field(None, ge=1)
 
 
+# What a source may look like. Which one is meant is seen before it is read, so that only that one complains.
+PATH, PATHS, FILES, HUB, BUILTIN = SHAPES = ("<path>", "<paths>", "<files>", "<hub>", "<builtin>")
+TEXT_SHAPES = """one of these shapes:
+    a path, one paragraph per line: texts/train.txt.gz
+    a data set of the hub: {hub: Salesforce/wikitext, config: wikitext-2-raw-v1, split: train, column: text}
+    text that every machine has: {builtin: python}"""
+PAIR_SHAPES = """one of these shapes:
+    a path of tab-separated lines: pairs.tsv
+    two paths of aligned lines: [train.en, train.de]
+    several of each, one after the other: {source: [a.en, b.en], target: [a.de, b.de]}
+    a data set of the hub: {hub: name, config: name, split: train, source: en, target: de}
+    pairs that every machine has: {builtin: numbers-de}"""
+
+
+def _shape(given: Any) -> str | None:
+    """The shape that somebody had in mind, whatever is wrong with it; None where it is like none of them."""
+    if isinstance(given, str):
+        return PATH
+    if isinstance(given, list | tuple):
+        return PATHS
+    keys = given.model_dump() if isinstance(given, BaseModel) else given if isinstance(given, dict) else {}
+    marks = {"hub": HUB, "builtin": BUILTIN, "source": FILES, "target": FILES}
+    return next((shape for key, shape in marks.items() if key in keys), None)
+
+
+def _text_shape(given: Any) -> str | None:
+    shape = _shape(given)
+    return None if shape in (PATHS, FILES) else shape
+
+
 # A path is text, one paragraph per line. Pairs: one path of tab-separated lines, or two of aligned lines. Plain or .gz.
-TextSource = str | HubSource | BuiltinSource
-PairSource = str | tuple[str, str] | PairFiles | HubPairs | BuiltinSource
+TextSource = Annotated[
+    Annotated[str, Tag(PATH)] | Annotated[HubSource, Tag(HUB)] | Annotated[BuiltinSource, Tag(BUILTIN)],
+    Discriminator(_text_shape, custom_error_type="shape", custom_error_message=TEXT_SHAPES),
+]
+PairSource = Annotated[
+    Annotated[str, Tag(PATH)]
+    | Annotated[tuple[str, str], Tag(PATHS)]
+    | Annotated[PairFiles, Tag(FILES)]
+    | Annotated[HubPairs, Tag(HUB)]
+    | Annotated[BuiltinSource, Tag(BUILTIN)],
+    Discriminator(_shape, custom_error_type="shape", custom_error_message=PAIR_SHAPES),
+]

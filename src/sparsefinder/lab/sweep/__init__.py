@@ -3,7 +3,7 @@
 from .accuracy import sweep_accuracy
 from .fit_stage import fit
 from .recall import sweep_recall
-from .summary import print_summary, summary, write_summary
+from .summary import summary, write_summary
 from .timing import sweep_timing
 
-__all__ = ["fit", "print_summary", "summary", "sweep_accuracy", "sweep_recall", "sweep_timing", "write_summary"]
+__all__ = ["fit", "summary", "sweep_accuracy", "sweep_recall", "sweep_timing", "write_summary"]

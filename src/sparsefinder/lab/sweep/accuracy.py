@@ -20,8 +20,9 @@ from ...finders import Finder, Full
 from ...finders.fixed import united
 from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
+from ..progress import steps
 from ..recipe import Accuracy, Recipe
-from ..tasks.base import Task
+from ..tasks.base import Task, with_rate
 from .grids import grid_of, united_with
 from .points import ACCURACY, VERSION, set_aside, write_points
 from .run_finders import RunFinders
@@ -46,18 +47,17 @@ class AccuracyPoint:
 
 def sweep_accuracy(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     """Score the model on the graphs of every point; points that are finished already are left alone."""
-    from tqdm.auto import tqdm
-
     points = accuracy_points(folder, recipe)
     set_aside(folder, "accuracy", [point.file for point in points])
     todo = [point for point in points if not point.file.exists()]
     if not todo:
         return
     model, finders = task.load(folder / "teacher").eval(), RunFinders(folder, recipe.seed)
-    with tqdm(todo, desc="sparsity and accuracy", disable=None) as bar:
-        for point in bar:
-            bar.set_postfix_str(f"{point.setting.name} window {point.window}")
+    with steps("sparsity and score", len(points), "point", len(points) - len(todo)) as bar:
+        for point in todo:
+            bar.note(f"{point.setting.method}, window {point.window}")
             _score(folder, recipe, task, model, finders, point)
+            bar.update()
 
 
 def accuracy_points(folder: RunFolder, recipe: Recipe) -> list[AccuracyPoint]:
@@ -110,13 +110,16 @@ def _score(
     stepped = {site: Stepped(each, whole and site[0] != "encoder") for site, each in used.items()}
     teacher, started = folder / "teacher", time.monotonic()
     with torch.no_grad():
-        forced = task.forced(teacher, asked.evaluate)
+        forced = task.forced(teacher, asked.evaluate, whole_prefix=whole)
         if forced is not None:
             with predicting(model, watched, kinds=kinds):
                 for batch in forced:
                     model(**{name: each.to(model.device) for name, each in batch.items()})
         with predicting(model, watched if forced is None else stepped, kinds=kinds):
             score = task.evaluate(model, teacher, asked.evaluate, whole_prefix=whole)
+        if not whole:
+            with predicting(model, used, kinds=kinds):
+                score = with_rate(score, task, model, teacher)
     sequences = {f"sequence_{name}": each.tolist() for name, each in by_sequence(watched.values()).items()}
     setting = point.setting
     row: dict[str, Any] = {

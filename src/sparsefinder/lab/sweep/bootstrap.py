@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-__all__ = ["DRAWS", "Interval", "drawn", "interval"]
+__all__ = ["DRAWS", "Interval", "drawn", "interval", "intervals"]
 
 Floats = NDArray[np.float64]
 
@@ -53,5 +53,10 @@ def drawn(sequences: int, numbers: Callable[[NDArray[Any]], Floats]) -> Floats:
 
 def interval(draws: Floats) -> Interval:
     """The interval of a number, given its draws."""
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = intervals(draws)
     return Interval(float(low), float(high))
+
+
+def intervals(draws: Floats) -> Floats:
+    """The lower and the upper ends of many numbers, given their draws: [draws, numbers] to [2, numbers]."""
+    return np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)

@@ -90,7 +90,8 @@ def _do(folder: RunFolder, recipe: Recipe, words: str, work: Work, tasks: Sequen
         for some in (todo[first::pieces] for first in range(pieces)):
             about = f"{', '.join(task.name for task in some)}, {site[0]} layer {site[1]}"
             jobs.append(Job(about, len(some), (folder.path, recipe, site, some)))
-    run_jobs(work, jobs, recipe.sweep.processes, words)
+    done = len(tasks) * len(sites) - sum(job.size for job in jobs)
+    run_jobs(work, jobs, recipe.sweep.processes, words, "fit", done)
     for task in missing:
         with whole_folder(folder / "finders" / task.name) as target:
             _join([task.part(folder, site) for site in sites], sites, target)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -17,8 +18,9 @@ from typing import Any
 import torch
 
 from ...errors import SparsefinderError
+from ..progress import say, steps
 
-__all__ = ["Job", "JobError", "run_jobs", "shares"]
+__all__ = ["Job", "JobError", "processes_of", "run_jobs", "shares"]
 
 
 class JobError(SparsefinderError):
@@ -34,27 +36,40 @@ class Job:
     arguments: tuple[Any, ...]
 
 
-def run_jobs(work: Callable[..., None], jobs: Sequence[Job], processes: int | None, title: str) -> None:
-    """Do all jobs. What a job gives is the same whatever the number of processes: each has one thread."""
-    from tqdm.auto import tqdm
+def run_jobs(
+    work: Callable[..., None],
+    jobs: Sequence[Job],
+    processes: int | None,
+    title: str,
+    unit: str = "piece",
+    done: int = 0,
+) -> None:
+    """Do all jobs. What a job gives is the same whatever the number of processes: each has one thread.
 
-    count = min(len(jobs), processes or len(os.sched_getaffinity(0)))
+    title, unit, done: what is shown meanwhile: what is done, what is counted, and how many were done before.
+    """
+    count = min(len(jobs), processes_of(processes))
     failed: list[tuple[Job, BaseException]] = []
-    with tqdm(total=sum(job.size for job in jobs), desc=title, disable=None if jobs else True) as bar:
+    with steps(title, done + sum(job.size for job in jobs), unit, done) as bar:
         for job, error in _done_here(work, jobs) if count <= 1 else _done_elsewhere(work, jobs, count):
             bar.update(job.size)
             if error is not None:
                 failed.append((job, error))
-                bar.write(f"failed: {job.about}: {error}")
+                say(f"failed: {job.about}: {error}")
     if failed:
         lines = "".join(f"\n  {job.about}: {type(error).__name__}: {error}" for job, error in failed)
         message = f"{len(failed)} of {len(jobs)} jobs of {title} failed; the results of the others are kept.{lines}"
         raise JobError(message) from failed[0][1]
 
 
+def processes_of(asked: int | None) -> int:
+    """How many processes share the work: as many as asked for, or as there are cores."""
+    return asked or len(os.sched_getaffinity(0))
+
+
 def shares(count: int, sites: int, processes: int | None) -> int:
     """Into how many jobs the work of each site is cut, so that all processes have some until the end."""
-    wanted = 2 * (processes or len(os.sched_getaffinity(0))) if processes != 1 else 1
+    wanted = 2 * processes_of(processes) if processes != 1 else 1
     return max(1, min(count, -(-wanted // max(1, sites))))
 
 
@@ -77,7 +92,8 @@ def _done_elsewhere(work: Callable[..., None], jobs: Sequence[Job], count: int) 
     # Not forked: a copy of a process with threads may hang.
     executor = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin)
     try:
-        waiting: dict[Future[None], Job] = {executor.submit(_work_alone, work, job.arguments): job for job in jobs}
+        with _ctrl_c_for_us_alone():
+            waiting: dict[Future[None], Job] = {executor.submit(_work_alone, work, job.arguments): job for job in jobs}
         for future in as_completed(waiting):
             error = future.exception()
             if error is not None and not isinstance(error, Exception):
@@ -91,6 +107,19 @@ def _done_elsewhere(work: Callable[..., None], jobs: Sequence[Job], count: int) 
         for process in started:
             process.terminate()
         raise
+
+
+@contextmanager
+def _ctrl_c_for_us_alone() -> Iterator[None]:
+    """Processes that are started within this block leave Ctrl-C to this one, which ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _begin() -> None:

@@ -19,7 +19,7 @@ from ...core.pareto import frontiers, hypervolume, hypervolumes
 from ...core.ratios import grouped_means, weighted_means
 from ..folder import RunFolder
 from ..tasks.scores import scores_of
-from .bootstrap import Interval, drawn, interval
+from .bootstrap import Interval, drawn, interval, intervals
 from .measured_setting import MeasuredSetting
 from .points import HEAD, WHICH, Floats, Ints, averaged, mean_gold, numbered, read_points
 from .settings import FULL
@@ -109,6 +109,15 @@ class Measured:
         found = drawn(self.sequences, lambda counts: np.concatenate(make(counts), -1))
         sparsity, value, gold, full = np.split(found, sizes, -1)
         return Draws(sparsity, value, gold[:, 0], full[:, 0])
+
+    @cached_property
+    def within(self) -> Floats | None:
+        """The lower and the upper ends of the intervals of all values, [2, settings]; None if there are no draws.
+
+        As differences to full attention in the same draws: how hard the drawn sequences are is not what is asked.
+        """
+        draws = self.draws
+        return None if draws is None else self.full + intervals(draws.value - draws.full[:, None])
 
     def volume(self, key: Key) -> float:
         """The hypervolume of a method: of sparsity and the share of full attention's value."""

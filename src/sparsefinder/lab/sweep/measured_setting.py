@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .settings import WANTED
+from ...describing import setting_words
 
 __all__ = ["NO_PARAMETERS", "MeasuredSetting", "extra_words", "own_words"]
 
@@ -26,26 +26,18 @@ class MeasuredSetting:
     globals: int
 
     def words(self) -> str:
-        """The setting as a reader wants it: `clusters 8, top k 1, window 11, 1 global`."""
-        return ", ".join(part for part in (own_words(self.own), *extra_words(self.window, self.globals)) if part)
+        """The setting as a reader wants it: `8 clusters, the nearest 1 of each, window 11, 1 global token`."""
+        parts = (own_words(self.method, self.own), *extra_words(self.window, self.globals))
+        return ", ".join(part for part in parts if part)
 
 
-def own_words(setting: str) -> str:
-    """`{"top_k": 1}` as `top k 1`."""
+def own_words(method: str, setting: str) -> str:
+    """`{"share": 0.05}` of sketch as `keeps the best 5 % of keys`."""
     parameters: Mapping[str, Any] = json.loads(setting) if setting else {}
-    return ", ".join(_in_words(name, value) for name, value in parameters.items())
-
-
-def _in_words(name: str, value: Any) -> str:
-    if name in WANTED:
-        return f"set for {name} {_number(value)}"
-    return f"{name.replace('_', ' ')} {_number(value)}"
+    return setting_words(method, parameters)
 
 
 def extra_words(window: int, count: int) -> list[str]:
     """The fixed patterns that a setting is united with, in words."""
-    return [part for part in (f"window {window}" if window else "", f"{count} global" if count else "") if part]
-
-
-def _number(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    tokens = f"{count} global token{'' if count == 1 else 's'}"
+    return [part for part in (f"window {window}" if window else "", tokens if count else "") if part]

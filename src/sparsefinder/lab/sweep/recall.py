@@ -77,7 +77,8 @@ def sweep_recall(folder: RunFolder, recipe: Recipe) -> None:
             part = some[first::pieces]
             about = f"{len(part)} settings on {part[0].site[0]} layer {part[0].site[1]}"
             jobs.append(Job(about, len(part), (folder.path, recipe, part)))
-    run_jobs(measure, jobs, recipe.sweep.processes, "sparsity and recall")
+    finished = len(units) - sum(map(len, todo.values()))
+    run_jobs(measure, jobs, recipe.sweep.processes, "sparsity and recall", "setting", finished)
 
 
 def recall_units(folder: RunFolder, recipe: Recipe) -> list[Unit]:

@@ -12,7 +12,7 @@ from ...files import whole_file
 from ..folder import RunFolder
 from .measured import Measured, measured_recall, measured_scores
 
-__all__ = ["COSTED", "RECALLS", "print_summary", "summary", "write_summary"]
+__all__ = ["COLUMNS", "COSTED", "RECALLS", "Row", "at_recall", "measured", "summary", "write_summary"]
 
 Row = dict[str, Any]
 RECALLS = (0.8, 0.9, 0.95, 0.99)
@@ -20,9 +20,6 @@ RECALLS = (0.8, 0.9, 0.95, 0.99)
 COSTED = 0.95
 # The same mean may differ in its last bits where its parts are added in another order.
 ROUNDING = 1e-9
-CAPTION = """≥95%: the highest sparsity at such a recall; cost: what finding multiplies then, of all scores;
-at gold: the best at the sparsity of the gold graphs; volume: of sparsity and recall (who finds the teacher's pairs),
-or of sparsity and score (who keeps the model's score)"""
 # Of each point, besides its sparsity and value; in a model, recall is against the gold graphs that it had there.
 RATIOS = ("recall", "precision", "full_recall", "empty_rows")
 POINT = (
@@ -30,19 +27,15 @@ POINT = (
 )  # fmt: skip
 
 
-def _at(recall: float) -> str:
+def at_recall(recall: float) -> str:
+    """The column with the highest sparsity at a recall."""
     return f"sparsity_at_{100 * recall:.0f}"
 
 
-_COLUMNS = (
+COLUMNS = (
     "method", "inputs", "points", "sequences", "gold_sparsity", "hypervolume", "hypervolume_low", "hypervolume_high",
-    "recall_at_gold", *map(_at, RECALLS), "cost_at_95", "metric", "scored", "score_sequences", "score_gold_sparsity",
-    "score_at_gold", "score_hypervolume", "score_hypervolume_low", "score_hypervolume_high",
-)  # fmt: skip
-# What the terminal's table shows: the rest is in summary.csv, as a terminal is narrow.
-_SHOWN = (
-    "method", "inputs", "hypervolume", "recall_at_gold", *map(_at, RECALLS), "cost_at_95", "score_at_gold",
-    "score_hypervolume",
+    "recall_at_gold", *map(at_recall, RECALLS), "cost_at_95", "metric", "scored", "score_sequences",
+    "score_gold_sparsity", "score_at_gold", "score_hypervolume", "score_hypervolume_low", "score_hypervolume_high",
 )  # fmt: skip
 
 
@@ -63,7 +56,7 @@ def summary(folder: RunFolder) -> list[Row]:
 def _rows(recall: Measured | None, scores: Measured | None) -> list[Row]:
     rows: dict[tuple[str, str], Row] = {}
     for key in {**(recall.methods if recall else {}), **(scores.methods if scores else {})}:
-        row = rows[key] = {**dict.fromkeys(_COLUMNS), "method": key[0], "inputs": key[1], "points": 0, "scored": 0}
+        row = rows[key] = {**dict.fromkeys(COLUMNS), "method": key[0], "inputs": key[1], "points": 0, "scored": 0}
         if recall is not None and key in recall.methods:
             row |= _of_recall(recall, key)
         if scores is not None and key in scores.methods:
@@ -80,7 +73,7 @@ def _of_recall(recall: Measured, key: tuple[str, str]) -> Row:
         "points": len(places), "sequences": recall.sequences, "gold_sparsity": recall.gold,
         **_volume("hypervolume", recall, key),
         "recall_at_gold": quality_at(values, recall.gold - ROUNDING),
-        **{_at(wanted): sparsity_at(values, wanted) for wanted in RECALLS},
+        **{at_recall(wanted): sparsity_at(values, wanted) for wanted in RECALLS},
         "cost_at_95": float(costs.min()) if len(costs) else None,
     }  # fmt: skip
 
@@ -100,6 +93,11 @@ def _of_scores(scores: Measured, key: tuple[str, str]) -> Row:
 def _volume(name: str, measured: Measured, key: tuple[str, str]) -> Row:
     low, high = measured.volume_interval(key) or (None, None)
     return {name: measured.volume(key), f"{name}_low": low, f"{name}_high": high}
+
+
+def measured(folder: RunFolder) -> bool:
+    """Whether there is anything to summarize."""
+    return any(any((folder / "points" / which).glob("*.parquet")) for which in ("recall", "accuracy"))
 
 
 def write_summary(folder: RunFolder) -> list[Row]:
@@ -128,54 +126,6 @@ def _point(measured: Measured, place: int) -> Row:
 
 def _known(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def print_summary(folder: RunFolder) -> None:
-    """The summary as a table on the terminal, and as files."""
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-
-    rows = write_summary(folder)
-    metric = next((row["metric"] for row in rows if row["metric"]), None)
-    table = Table(
-        box=SIMPLE,
-        title=f"{folder.path.name}: sparsity against recall" + (f" and {metric}" if metric else ""),
-        caption=f"{CAPTION}\n{_gold_words(rows)}",
-    )
-    shown = [name for name in _SHOWN if metric or "score" not in name]
-    for name in shown:
-        words = name in ("method", "inputs")
-        table.add_column(_heading(name), justify="left" if words else "right", no_wrap=words)
-    for row in rows:
-        table.add_row(*(_shown(row[name]) for name in shown))
-    # Where the output goes to a file there is no width to go by, and 80 places are too few.
-    console = Console()
-    Console(width=console.width if console.is_terminal else 120).print(table)
-
-
-def _gold_words(rows: list[Row]) -> str:
-    """How sparse gold graphs are, on the traces and where the score was measured."""
-    found = []
-    for gold, count, where in (
-        ("gold_sparsity", "sequences", "of the traces"),
-        ("score_gold_sparsity", "score_sequences", "that the score is measured on"),
-    ):
-        row = next((row for row in rows if row[gold] is not None), None)
-        found += [] if row is None else [f"{row[gold]:.3f} on {row[count]:,} sequences {where}"]
-    return f"gold sparsity: {'; '.join(found)}"
-
-
-def _heading(column: str) -> str:
-    """A column of the table in a word or two."""
-    if column.startswith("sparsity_at_"):
-        return f"≥{column.rpartition('_')[2]}%"
-    words = {"hypervolume": "volume", "recall_at_gold": "recall\nat gold", "cost_at_95": "cost"}
-    return words.get(column, column.replace("_", "\n", 1).replace("_", " ").replace("hypervolume", "volume"))
-
-
-def _shown(value: Any) -> str:
-    return "–" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _write(folder: RunFolder, name: str, rows: list[Row]) -> None:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from ...finders import Finder
 from ...finders.fixed import united
 from ...traces.store import Site, Traces
 from ..device import timed_on
 from ..folder import RunFolder, key_of
+from ..progress import steps
 from ..recipe import Recipe, Timing
 from ..tasks.base import Score, Task
 from ..trace import kinds_of
@@ -72,10 +72,13 @@ def sweep_timing(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     # The same weights under softmax: for its time, as it was not trained for that.
     softmax = copy.deepcopy(model)
     softmax.set_attn_implementation("sdpa")
-    for unit in tqdm(todo, desc="timing", disable=None):
-        rows = _unit(model, softmax, recipe, task, finders, units[unit], *unit)
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        write_points(files[unit], columns, TIMING)
+    with steps("timing", len(units), "size", len(units) - len(todo)) as bar:
+        for unit in todo:
+            bar.note("{1} blocks of {0}".format(*unit))
+            rows = _unit(model, softmax, recipe, task, finders, units[unit], *unit)
+            columns = {name: [row[name] for row in rows] for name in rows[0]}
+            write_points(files[unit], columns, TIMING)
+            bar.update()
 
 
 def _unit(
@@ -131,7 +134,8 @@ def _timed(
     with predicting(model, used, kinds=kinds) if used else nullcontext(), _attention_timed(name) as spent:
         started = _now()
         # Finders of blocks look ahead, so that decoding has to see whole prefixes.
-        score = task.evaluate(model, folder / "teacher", asked.sequences, asked.batch, whole_prefix="decoder" in kinds)
+        whole = task.decodes and "decoder" in kinds
+        score = task.evaluate(model, folder / "teacher", asked.sequences, asked.batch, whole_prefix=whole)
         return _now() - started, spent[0], score
 
 

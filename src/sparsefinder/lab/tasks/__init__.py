@@ -1,10 +1,10 @@
-"""The two tasks of the paper: masked language modelling and translation."""
+"""The two tasks of the paper, masked language modelling and translation, and causal language modelling."""
 
 from __future__ import annotations
 
 import torch
 
-from ..recipe import MaskedLM, Translation
+from ..recipe import CausalLM, MaskedLM, Translation
 from .base import Inputs, Score, Task, Tokens
 
 __all__ = ["Inputs", "Score", "Task", "Tokens", "task"]
@@ -12,7 +12,7 @@ __all__ = ["Inputs", "Score", "Task", "Tokens", "task"]
 CPU = torch.device("cpu")
 
 
-def task(recipe: MaskedLM | Translation, seed: int = 0, device: torch.device = CPU) -> Task:
+def task(recipe: MaskedLM | CausalLM | Translation, seed: int = 0, device: torch.device = CPU) -> Task:
     """The task that a recipe describes, with models on a device.
 
     >>> teaching = task(load_recipe("recipes/demo-mlm.yaml").task)
@@ -23,6 +23,10 @@ def task(recipe: MaskedLM | Translation, seed: int = 0, device: torch.device = C
         from .mlm import MaskedLMTask
 
         return MaskedLMTask(recipe, seed, device)
+    if isinstance(recipe, CausalLM):
+        from .causal import CausalLMTask
+
+        return CausalLMTask(recipe, seed, device)
     from .translation import TranslationTask
 
     return TranslationTask(recipe, seed, device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,7 +46,7 @@ Inputs = Mapping[str, Sequence[int]]
 
 
 class Task(Protocol):
-    """Everything that differs between masked language modelling and translation."""
+    """Everything that differs between language modelling, masked or causal, and translation."""
 
     @property
     def metric(self) -> str:
@@ -59,6 +59,13 @@ class Task(Protocol):
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of attention that are recorded and replaced unless a recipe says which: the paper's."""
+
+    @property
+    def decodes(self) -> bool:
+        """Whether `evaluate` lets the model say one token after the other, and scores what it says."""
+
+    def prepare(self, training: Path) -> tuple[Path, PreTrainedModel]:
+        """What `train` starts from: where the tokenizer is (in `training`, where it is made), and the model."""
 
     def train(self, training: Path, teacher: Path) -> None:
         """Train a teacher with checkpoints in `training`, go on from the last one if there is one, and write `teacher`.
@@ -91,15 +98,27 @@ class Task(Protocol):
     ) -> Score:
         """Score a model (perhaps on predicted graphs) on the evaluation data; the tokenizer is the teacher's.
 
-        whole_prefix: decode without a cache, so that finders that look ahead within the prefix can be measured too.
+        whole_prefix: compute every prefix anew and by itself, so that finders that look ahead within it can be measured
+        too: they see nothing of what is asked for.
         """
 
-    def forced(self, teacher: Path, count: int | None = None) -> Iterator[dict[str, Tensor]] | None:
+    def decoding_rate(self, model: PreTrainedModel, teacher: Path) -> float | None:
+        """How many tokens per second the model says, one by one; None where the task or its recipe does not ask."""
+
+    def forced(
+        self, teacher: Path, count: int | None = None, whole_prefix: bool = False
+    ) -> Iterator[dict[str, Tensor]] | None:
         """Inputs for one pass over the evaluation data in which the model is told what it should have said.
 
         The same sequences, in the order of a score's parts, whatever a model says by itself. None where `evaluate` is
-        such a pass already.
+        such a pass already (with `whole_prefix` it may be many).
         """
+
+
+def with_rate(score: Score, task: Task, model: PreTrainedModel, teacher: Path) -> Score:
+    """The score, with how fast the model decodes among its details, where that is asked for."""
+    rate = task.decoding_rate(model, teacher)
+    return score if rate is None else replace(score, details={**score.details, "decoded tokens per second": rate})
 
 
 def described(score: Score, alpha: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Blocks of text for masked language modelling, what is hidden in them, and how far away the answer stands."""
+"""Blocks of text for language modelling, what is hidden in them, and how far away the answer stands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from ...errors import InputError
 from .base import ordered_batches
 
-__all__ = ["IGNORED", "TextBlocks", "cut", "hide", "nearest"]
+__all__ = ["IGNORED", "TextBlocks", "cut", "hide", "last_seen", "nearest"]
 
 # What the loss of transformers' models leaves out.
 IGNORED = -100
@@ -40,13 +40,15 @@ class TextBlocks(Sequence[dict[str, Tensor]]):
         return {"input_ids": self.rows[place].long()}
 
 
-def cut(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> TextBlocks:
+def cut(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int, closed: bool = True) -> TextBlocks:
     """The texts one after the other, cut into blocks of `length` tokens, each between the tokenizer's special tokens.
 
+    closed: also with those at the end of a text; else a block ends where it is cut.
     A line feed ends each text, where the tokenizer knows it: paragraphs are not glued together.
     What is left at the end is dropped, unless it is all there is.
     """
     front, back = _around(tokenizer)
+    back = back if closed else []
     room = length - len(front) - len(back)
     if room < 1:
         raise InputError("length", length, f"more than the {len(front) + len(back)} special tokens of the tokenizer")
@@ -97,3 +99,15 @@ def nearest(seen: Int[Tensor, "batch length"], answers: Int[Tensor, "batch lengt
     there: Bool[Tensor, "asked length"] = (seen[row] == answers[row, place][:, None]) & (apart > 0)
     closest = apart.masked_fill(~there, seen.shape[1]).amin(-1)
     return closest.masked_fill(~there.any(-1), -1)
+
+
+def last_seen(rows: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
+    """How many places before it each token stood last; -1 if it did not."""
+    # Sorted by token and place, the one before is the last time, if it is the same token.
+    order = rows.argsort(dim=-1, stable=True)
+    sorted_rows = rows.gather(-1, order)
+    same = torch.zeros_like(rows, dtype=torch.bool)
+    same[:, 1:] = sorted_rows[:, 1:] == sorted_rows[:, :-1]
+    apart = torch.zeros_like(rows)
+    apart[:, 1:] = order[:, 1:] - order[:, :-1]
+    return torch.empty_like(rows).scatter_(-1, order, apart.masked_fill(~same, -1))

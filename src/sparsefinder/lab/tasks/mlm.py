@@ -24,7 +24,7 @@ from .blocks import IGNORED, TextBlocks, cut, hide, nearest
 from .data import read_texts
 from .taught import TaughtTask
 from .teacher import from_checkpoint, from_config
-from .tokenizer import byte_level, text_of
+from .tokenizer import byte_level, check_vocabulary, text_of
 from .training import fit, generator_for
 
 __all__ = ["MaskedLMTask"]
@@ -106,7 +106,7 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
         value = math.exp(float(loss.mean()))
         return Score(self.metric, value, self.better, len(blocks), None, details, tuple(parts))
 
-    def forced(self, teacher: Path, count: int | None = None) -> None:
+    def forced(self, teacher: Path, count: int | None = None, whole_prefix: bool = False) -> None:
         return None
 
     def _new_tokenizer(self) -> PreTrainedTokenizerBase:
@@ -115,9 +115,7 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
     def _fit(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, training: Path
     ) -> PreTrainedModel:
-        if len(tokenizer) > model.config.vocab_size:
-            got = f"{len(tokenizer)} tokens for a model of {model.config.vocab_size}"
-            raise InputError("tokenizer", got, "one with no more tokens than the model has embeddings")
+        check_vocabulary(tokenizer, model)
         return fit(
             model, training, self.recipe.training, self.seed, self.device,
             train=self._train_blocks(folder), valid=self._hidden_blocks(folder)[: self.recipe.evaluate],
@@ -132,7 +130,7 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
         if recipe.checkpoint is not None:
             changes = recipe.training.changes_the_model
             return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForMaskedLM, changes)
-        given = {"architecture": "BertForMaskedLM", **(recipe.model or {})}
+        given = {"architecture": recipe.architecture, **(recipe.model or {})}
         return from_config(given, recipe.alpha, tokenizer, recipe.length, self.seed)
 
     def _cut_train(self, tokenizer: Path) -> TextBlocks:

@@ -1,13 +1,18 @@
-"""Which examples a training sees together, and when: by the seed and the epoch alone, so that it can be resumed."""
+"""Which examples a training sees together, and when: by the seed and the epoch alone, so that it can be resumed.
+
+`Order` has all examples in every epoch. `Curriculum` has stretches, one after the other, each of examples of its own:
+short blocks of a text before longer ones.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch.utils.data import Sampler
 
-__all__ = ["Order"]
+__all__ = ["Curriculum", "Order", "Stretch", "steps_of_shares"]
 
 # Sentences of so many batches are sorted by length together: enough for little padding, few enough to stay shuffled.
 POOL = 50
@@ -75,3 +80,54 @@ class Order(Sampler[list[int]]):
             [batches[number][place] for place in torch.randperm(len(batches[number]), generator=generator).tolist()]
             for number in torch.randperm(len(batches), generator=generator).tolist()
         ]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a training: so many steps on `count` examples from number `first` on, `batch` of them at a time."""
+
+    first: int
+    count: int
+    batch: int
+    steps: int
+
+
+class Curriculum(Sampler[list[int]]):
+    """Batches of one stretch after the other. All steps are one epoch, so that a resumed training knows where it was.
+
+    accumulate: batches that make a step. share: as in `Order`.
+    """
+
+    def __init__(
+        self, stretches: Sequence[Stretch], seed: int, accumulate: int = 1, share: tuple[int, int] = (0, 1)
+    ) -> None:
+        self.stretches, self.seed, self.accumulate, self.share = stretches, seed, accumulate, share
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return self.accumulate * sum(one.steps for one in self.stretches)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        process, processes = self.share
+        for number, one in enumerate(self.stretches):
+            batches = self._batches(number, one)
+            for _ in range(one.steps * self.accumulate):
+                yield [next(batches) for _ in range(processes)][process]
+
+    def _batches(self, number: int, one: Stretch) -> Iterator[list[int]]:
+        """Without end: all examples of a stretch in a new order, time and again."""
+        waiting: list[int] = []
+        turn = 0
+        while True:
+            while len(waiting) < one.batch:
+                generator = torch.Generator().manual_seed((self.seed * 1_000_003 + number) * 1_000_003 + turn)
+                waiting += (one.first + torch.randperm(one.count, generator=generator)).tolist()
+                turn += 1
+            yield waiting[: one.batch]
+            waiting = waiting[one.batch :]
+
+
+def steps_of_shares(steps: int, shares: Sequence[float]) -> list[int]:
+    """Steps by their shares: whole numbers that add up to all of them."""
+    ends = [round(steps * sum(shares[: place + 1]) / sum(shares)) for place in range(len(shares))]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]

@@ -23,6 +23,7 @@ __all__ = ["from_checkpoint", "from_config", "write_teacher"]
 
 SPECIAL = ("pad", "bos", "eos", "cls", "sep", "mask")
 POSITIONS = "max_position_embeddings"
+HEADS = ("num_attention_heads", "encoder_attention_heads", "decoder_attention_heads")
 
 
 def from_checkpoint(name: str, alpha: float, auto: Any, trained_on: bool = False, **changes: Any) -> PreTrainedModel:
@@ -75,7 +76,20 @@ def from_config(
     tokens = {f"{token}_token_id": getattr(tokenizer, f"{token}_token_id") for token in SPECIAL}
     tokens = {key: number for key, number in tokens.items() if number is not None and key in known}
     set_seed(seed)
-    return use_entmax(kind(config_class(**{"vocab_size": len(tokenizer), **tokens, **settings, **wanted})), alpha)
+    config = config_class(**{"vocab_size": len(tokenizer), **tokens, **settings, **wanted})
+    _check_heads(config)
+    return use_entmax(kind(config), alpha)
+
+
+def _check_heads(config: Any) -> None:
+    """Heads share the width evenly, unless the config says how wide one is."""
+    width = getattr(config, "hidden_size", None)
+    for key in HEADS:
+        heads = getattr(config, key, None)
+        if width is None or heads is None or getattr(config, "head_dim", None) is not None:
+            continue
+        if heads < 1 or width % heads:
+            raise InputError(f"model.{key}", heads, f"a divisor of the model's width, {width}")
 
 
 def write_teacher(

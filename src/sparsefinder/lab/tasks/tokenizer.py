@@ -7,12 +7,12 @@ from pathlib import Path
 
 from accelerate import PartialState
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ...errors import InputError
 from ...files import whole_folder
 
-__all__ = ["byte_level", "find_tokenizer", "joint", "load_tokenizer", "text_of"]
+__all__ = ["byte_level", "check_vocabulary", "find_tokenizer", "joint", "load_tokenizer", "text_of"]
 
 SPECIAL = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>"}
 MASK = "<mask>"
@@ -45,22 +45,33 @@ def text_of(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> str:
     return str(tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
 
-def byte_level(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerBase:
-    """For masked language modelling: byte pair encoding over bytes, so that nothing is unknown."""
+def check_vocabulary(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
+    """Refuse a tokenizer with tokens that the model does not know."""
+    if len(tokenizer) > model.config.vocab_size:
+        got = f"{len(tokenizer)} tokens for a model of {model.config.vocab_size}"
+        raise InputError("tokenizer", got, "one with no more tokens than the model has embeddings")
+
+
+def byte_level(texts: Iterable[str], vocabulary: int, causal: bool = False) -> PreTrainedTokenizerBase:
+    """For language modelling: byte pair encoding over bytes, so that nothing is unknown.
+
+    causal: for one that has nothing hidden, and goes on after what is given: no mask, and no end.
+    """
     if vocabulary < LEAST_BYTE_LEVEL:
         raise InputError("vocabulary", vocabulary, f"at least {LEAST_BYTE_LEVEL}: 256 of them are the bytes")
     tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL["unk"]))
     # With a space before the first word too, it is the same token wherever it stands.
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
-    _train(tokenizer, texts, vocabulary, [*SPECIAL.values(), MASK], pre_tokenizers.ByteLevel.alphabet())
+    special = [*SPECIAL.values(), *([] if causal else [MASK])]
+    _train(tokenizer, texts, vocabulary, special, pre_tokenizers.ByteLevel.alphabet())
     first, last = SPECIAL["bos"], SPECIAL["eos"]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{first} $A {last}", special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)]
+        single=f"{first} $A" if causal else f"{first} $A {last}",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, mask_token=MASK, cls_token=first, sep_token=last, **_named_tokens()
-    )
+    masked = {} if causal else {"mask_token": MASK, "cls_token": first, "sep_token": last}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **masked, **_named_tokens())
 
 
 def joint(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerBase:

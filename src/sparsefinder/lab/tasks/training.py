@@ -1,4 +1,4 @@
-"""Training of a teacher by Hugging Face's Trainer, the same for both tasks: seeded, and resumed where it was killed.
+"""Training of a teacher by Hugging Face's Trainer, the same for all tasks: seeded, and resumed where it was killed.
 
 A resumed training ends with the weights of an undisturbed one. For that, the order of the data depends on the seed and
 the epoch alone, collators draw from generators of their own (see `generator_for`), the Trainer restores dropout's, and
@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import (
     EarlyStoppingCallback,
     PreTrainedModel,
+    PrinterCallback,
     Trainer,
     TrainerCallback,
     TrainerControl,
@@ -33,8 +34,10 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 from ...errors import InputError
 from ...files import DiskError, write_text
 from ...hf.checkpoints import load_model
+from ...hf.interface import NAME
 from ..recipe import Training
-from .order import Order
+from .order import Curriculum, Order
+from .watching import Watching
 
 __all__ = ["Example", "Examples", "fit", "generator_for", "last_checkpoint"]
 
@@ -64,7 +67,7 @@ class Examples(Dataset[Example]):
 class Keeper(TrainerCallback):
     """Tells the order of the data which epoch it is, and marks checkpoints that are complete."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order | Curriculum) -> None:
         self.order = order
 
     def on_epoch_begin(
@@ -78,10 +81,26 @@ class Keeper(TrainerCallback):
             write_text(checkpoint / COMPLETE, json.dumps(_sizes(checkpoint)))
 
 
+class FirstSoftmax(TrainerCallback):
+    """Has a model attend with softmax for the first steps. Which is used follows from the step alone, as in a resumed
+    training; a checkpoint says entmax in any case.
+    """
+
+    def __init__(self, model: PreTrainedModel, steps: int) -> None:
+        self.model, self.steps = model, steps
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        wanted = "sdpa" if state.global_step < self.steps else NAME
+        if self.model.config._attn_implementation != wanted:
+            self.model.set_attn_implementation(wanted)
+
+
 class OrderedTrainer(Trainer):
     """The Trainer, with our batches of the data."""
 
-    order: Order
+    order: Order | Curriculum
 
     def get_train_dataloader(self) -> DataLoader[Example]:
         assert self.train_dataset is not None
@@ -92,6 +111,13 @@ class OrderedTrainer(Trainer):
         # As the Trainer's own are prepared, but for one process: the order has our share of the batches already, and
         # to share batches of several sizes is nothing that accelerate does.
         return prepare_data_loader(batches, self.args.device, num_processes=1, process_index=0, put_on_device=True)
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Weights that are tied to others, or computed, are never in a checkpoint: no need to warn of them."""
+        model: Any = self.model
+        never = {*model.all_tied_weights_keys, *(model._keys_to_ignore_on_save or ())}
+        load_result.missing_keys[:] = [name for name in load_result.missing_keys if name not in never]
+        super()._issue_warnings_after_load(load_result)
 
 
 def fit(
@@ -105,30 +131,37 @@ def fit(
     valid: Sequence[Example],
     collate: Collate,
     label_smoothing: float = 0.0,
+    curriculum: Callable[[tuple[int, int]], Curriculum] | None = None,
 ) -> PreTrainedModel:
     """Train a model with checkpoints in `folder`, going on from the last complete one, and return the trained model.
 
+    curriculum: the order of the examples, if they come in stretches, for a process out of several.
     With `training.patience`, the model returned is the best one on `valid`, else the last one.
     """
     if not training.changes_the_model:
         return model
     last = last_checkpoint(folder)
     if last is None or not _ended(last):
-        # By the source; where tokens count, by the longer of both sides.
-        sides = ("input_ids",) if training.tokens is None else ("input_ids", "labels")
-        lengths = [max(len(example[side]) for side in sides if side in example) for example in train]
-        order = Order(lengths, training.batch, seed, training.tokens, _share())
+        order = _order(train, training, seed) if curriculum is None else curriculum(_share())
         trainer = OrderedTrainer(
             model,
             _arguments(training, folder, seed, device, label_smoothing),
             data_collator=collate,
             train_dataset=Examples(train),
             eval_dataset=Examples(valid),
-            callbacks=[Keeper(order), *_callbacks(training, folder)],
+            callbacks=[Keeper(order), *_callbacks(model, training, folder)],
         )
+        # Ours says how far it is; the Trainer's own prints dictionaries.
+        trainer.remove_callback(PrinterCallback)
         trainer.order = order
         try:
-            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+            with Watching(0 if last is None else _state(last)["global_step"]) as watching:
+                trainer.add_callback(watching)
+                trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        except KeyboardInterrupt as stopped:
+            last = last_checkpoint(folder)
+            stopped.add_note("it begins anew" if last is None else f"it goes on from {last.name.replace('-', ' ')}")
+            raise
         except (OSError, RuntimeError, SafetensorError) as error:
             if _disk_is_full(error):
                 message = f"A checkpoint in {folder} could not be written: the disk is full. Earlier ones are intact; "
@@ -139,6 +172,13 @@ def fit(
         last = last_checkpoint(folder)
     assert last is not None, "a training that ended has saved its last step"
     return load_model(_best(last) if training.patience else last)
+
+
+def _order(train: Sequence[Example], training: Training, seed: int) -> Order:
+    # By the source; where tokens count, by the longer of both sides.
+    sides = ("input_ids",) if training.tokens is None else ("input_ids", "labels")
+    lengths = [max(len(example[side]) for side in sides if side in example) for example in train]
+    return Order(lengths, training.batch, seed, training.tokens, _share())
 
 
 def last_checkpoint(folder: Path) -> Path | None:
@@ -197,6 +237,9 @@ def _arguments(
         restore_callback_states_from_checkpoint=True,
         bf16=training.precision == "bfloat16",
         use_cpu=device.type == "cpu",
+        disable_tqdm=True,
+        # A loss that is no number ends the training, and is not filtered out of what is said of it.
+        logging_nan_inf_filter=False,
         report_to=[name for name in training.log_to if name != "tensorboard"] or "none",
         remove_unused_columns=False,
         dataloader_pin_memory=device.type == "cuda",
@@ -205,8 +248,10 @@ def _arguments(
     )
 
 
-def _callbacks(training: Training, folder: Path) -> list[TrainerCallback]:
+def _callbacks(model: PreTrainedModel, training: Training, folder: Path) -> list[TrainerCallback]:
     found: list[TrainerCallback] = []
+    if training.softmax_steps:
+        found.append(FirstSoftmax(model, training.softmax_steps))
     if training.patience:
         found.append(EarlyStoppingCallback(training.patience))
     if "tensorboard" in training.log_to:

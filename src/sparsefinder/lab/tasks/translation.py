@@ -32,6 +32,7 @@ class TranslationTask(TaughtTask[Translation]):
     metric = "BLEU"
     better = "higher"
     kinds = ("decoder",)
+    decodes = True
 
     def __init__(self, recipe: Translation, seed: int, device: torch.device) -> None:
         super().__init__(recipe, seed, device)
@@ -93,7 +94,9 @@ class TranslationTask(TaughtTask[Translation]):
         signature, parts = str(bleu.get_signature()), bleu_parts(said, wanted)
         return Score(self.metric, result.score, self.better, len(said), signature, details, parts)
 
-    def forced(self, teacher: Path, count: int | None = None) -> Iterator[dict[str, Tensor]]:
+    def forced(
+        self, teacher: Path, count: int | None = None, whole_prefix: bool = False
+    ) -> Iterator[dict[str, Tensor]]:
         _, examples = self._test_examples(teacher)
         return self.batches(teacher, examples[: count or self.recipe.evaluate], self.recipe.training.batch)
 
@@ -146,7 +149,7 @@ class TranslationTask(TaughtTask[Translation]):
                 recipe.checkpoint, recipe.alpha, AutoModelForSeq2SeqLM, recipe.training.changes_the_model,
                 dropout=recipe.dropout,
             )  # fmt: skip
-        given = {"architecture": "MarianMTModel", **(recipe.model or {})}
+        given = {"architecture": recipe.architecture, **(recipe.model or {})}
         return from_config(
             given, recipe.alpha, tokenizer, recipe.length, self.seed, dropout=recipe.dropout, scale_embedding=True,
             decoder_vocab_size=len(tokenizer), decoder_start_token_id=tokenizer.bos_token_id,

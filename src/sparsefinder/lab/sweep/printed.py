@@ -1,0 +1,185 @@
+"""The summary of a sweep on the terminal: a table that fits 80 columns, or CSV; and what a run found in five lines."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Sequence
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from ...errors import InputError
+from ...finders import finder_class
+from ..folder import RunFolder
+from .measured import Measured, measured_recall, measured_scores
+from .points import read_points
+from .settings import FULL, SOFTMAX
+from .summary import COLUMNS, Row, at_recall, write_summary
+
+__all__ = ["closing", "print_summary", "summary_csv"]
+
+SHOWN = (at_recall(0.9), at_recall(0.95), at_recall(0.99), "recall_at_gold", "score_at_gold", "hypervolume")
+EVERY = (
+    *map(at_recall, (0.8, 0.9, 0.95, 0.99)), "cost_at_95", "recall_at_gold", "hypervolume", "score_at_gold",
+    "score_hypervolume",
+)  # fmt: skip
+LEGEND = {
+    "skips": "skips at 95%: the most pairs not computed where 95 % of the gold pairs are found",
+    "gold": "at gold: the best that is at least as sparse as the teacher's own graphs",
+    "cost": "cost: what finding multiplies, as a share of what all scores take",
+    "volume": "volume: the area under the frontier of sparsity and recall; 1 is all for nothing",
+}
+NOT_REACHED, NOT_MEASURED = "never", "–"
+FIT = 80
+
+
+def print_summary(folder: RunFolder, sort: str = "hypervolume", every: bool = False) -> None:
+    """The methods of a run as a table: how sparse they are at a recall, and what they keep at the teacher's sparsity.
+
+    sort: a column of summary.csv. every: also what costs width.
+    """
+    rows, scores = _sorted(write_summary(folder), sort), measured_scores(folder)
+    metric = None if scores is None else scores.measure
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # A file has no width. What fits a terminal fits it, and what does not is not cut.
+        console = Console(highlight=False, width=120 if every else FIT)
+    for line in _full(measured_recall(folder), scores):
+        console.print(line)
+    table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("method", no_wrap=True)
+    shown = [name for name in (EVERY if every else SHOWN) if metric or "score" not in name]
+    for name in shown:
+        table.add_column(_heading(name, metric), justify="right", no_wrap=True)
+    cells = [[_cell(row, name) for name in shown] for row in rows if row["method"] != FULL.method]
+    labels = [_label(row) for row in rows if row["method"] != FULL.method]
+    for label, some in zip(labels, cells, strict=True):
+        table.add_row(label, *some)
+    console.print(table)
+    for line in _legend({cell for some in cells for cell in some}, every):
+        console.print(line, style="dim")
+
+
+def summary_csv(folder: RunFolder, sort: str = "hypervolume") -> str:
+    """All columns of all methods as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_sorted(write_summary(folder), sort))
+    return text.getvalue()
+
+
+def closing(folder: RunFolder) -> list[str]:
+    """What a run found, for people: the teacher, what finding its pairs saves, what that costs the model, and time."""
+    rows, recall, scores = write_summary(folder), measured_recall(folder), measured_scores(folder)
+    own = [row for row in rows if finder_class(row["method"]).about.family != "reference"]
+    full = f"{folder.path.name}: full entmax attention"
+    full += "" if scores is None else f" has {scores.measure} {scores.full:.4g}"
+    lines = [full if recall is None else f"{full} and gives {_percent(recall.gold)} of the pairs no weight"]
+    if recall is not None:
+        said = [f"{_name(row)} {_percent(row[at_recall(0.95)])}" for row in _first(own, at_recall(0.95))]
+        lines += [f"Pairs skipped where 95 % of the others are found: {', '.join(said) or 'no method gets there'}"]
+    if scores is not None:
+        best = _first(own, "score_at_gold", scores.better == "lower")
+        said = [f"{row['score_at_gold']:.4g} by {_name(row)}" for row in best]
+        where = f"{scores.measure} where {_percent(scores.gold)} or more are skipped inside the model"
+        lines += [f"{where}: {', '.join(said) or 'no method gets there'}"]
+    return [*lines, *_times(folder), f"Every method: sparsefinder points {folder.path}"]
+
+
+def _full(recall: Measured | None, scores: Measured | None) -> list[str]:
+    """The full model, which all are compared with, and how sparse it is itself, where each was measured."""
+    lines = []
+    if scores is not None:
+        lines += [f"full attention: {scores.measure} {scores.full:.4g} ({scores.sequences:,} sequences)"]
+    for one, where in ((recall, "of the traces"), (scores, f"that {scores and scores.measure} is measured on")):
+        if one is not None:
+            lines += [f"gold graphs: {_percent(one.gold)} sparse on the {one.sequences:,} sequences {where}"]
+    return lines
+
+
+def _times(folder: RunFolder) -> list[str]:
+    """The fastest of the block variants, beside full attention in the same unit."""
+    rows = read_points(folder, "timing").to_pylist()
+    found = []
+    for row in rows:
+        if row["method"] not in (FULL.method, SOFTMAX.method):
+            beside = {each["method"]: each for each in rows if _unit(each) == _unit(row)}
+            if FULL.method in beside:
+                found.append((beside[FULL.method]["seconds"] / row["seconds"], row["method"], row))
+    if not found:
+        return []
+    ratio, method, row = max(found, key=lambda each: each[0])
+    faster = f"{ratio:.2f} times as fast as the full model"
+    slower = "" if ratio > 1 else ": finding takes longer than it saves at this length"
+    return [
+        f"In time, {finder_class(method).about.label} is {faster} ({row['blocks']} blocks of {row['block']}){slower}"
+    ]
+
+
+def _unit(row: Row) -> tuple[int, int]:
+    return row["block"], row["blocks"]
+
+
+def _first(rows: Sequence[Row], column: str, lower: bool = False) -> list[Row]:
+    """The three best methods that have a value, each once, and the window, which everybody knows."""
+    best: dict[str, Row] = {}
+    for row in sorted((row for row in rows if row[column] is not None), key=lambda row: row[column], reverse=not lower):
+        best.setdefault(row["method"], row)
+    every = list(best.values())
+    return every[:3] + [row for row in every[3:] if row["method"] == "window"]
+
+
+def _sorted(rows: list[Row], column: str) -> list[Row]:
+    if column not in COLUMNS:
+        near = difflib.get_close_matches(column, COLUMNS, n=1, cutoff=0.4)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError("--sort", f"{column}{hint}", f"a column of summary.csv: {', '.join(COLUMNS)}")
+    lower = column in ("method", "inputs", "cost_at_95") or (
+        column == "score_at_gold" and any(row["metric"] == "perplexity" for row in rows)
+    )
+    known = sorted((row for row in rows if row[column] is not None), key=lambda row: row[column], reverse=not lower)
+    return known + [row for row in rows if row[column] is None]
+
+
+def _label(row: Row) -> str:
+    """The name, with the vectors that are compared where they are not those that it takes by itself."""
+    usual = finder_class(row["method"]).about.inputs[0]
+    return row["method"] if row["inputs"] in (usual, "none") else f"{row['method']} ({row['inputs']})"
+
+
+def _name(row: Row) -> str:
+    label = finder_class(row["method"]).about.label
+    return f"a {label}" if row["method"] == "window" else label
+
+
+def _heading(column: str, metric: str | None) -> str:
+    if column.startswith("sparsity_at_"):
+        return f"skips\nat {column.rpartition('_')[2]}%"
+    return {
+        "hypervolume": "volume", "recall_at_gold": "recall\nat gold", "cost_at_95": "cost\nat 95%",
+        "score_at_gold": f"{metric}\nat gold", "score_hypervolume": f"volume of\n{metric}",
+    }[column]  # fmt: skip
+
+
+def _cell(row: Row, column: str) -> str:
+    value = row[column]
+    if value is None:
+        measured = row["scored"] if column.startswith("score") else row["points"]
+        return NOT_REACHED if measured else NOT_MEASURED
+    if column == "score_at_gold":
+        return f"{value:.4g}"
+    return f"{value:.3f}" if "volume" in column else _percent(value, "")
+
+
+def _legend(cells: set[str], every: bool) -> list[str]:
+    marks = {NOT_REACHED: "no setting reaches it", NOT_MEASURED: "not measured"}
+    said = [f"{mark}: {words}" for mark, words in marks.items() if mark in cells]
+    return [*(words for key, words in LEGEND.items() if every or key != "cost"), *(["; ".join(said)] if said else [])]
+
+
+def _percent(share: float, space: str = " ") -> str:
+    return f"{100 * share:.1f}{space}%"
