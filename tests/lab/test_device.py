@@ -14,8 +14,7 @@ from sparsefinder.lab.device import device_of, timed_on
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.run import run
 
-from .test_run import TIMING
-from .test_run import _recipe as make_recipe
+from .test_run import TIMING, tiny_recipe
 
 METHODS = [
     "window",
@@ -38,7 +37,7 @@ def test_every_finder_moves_and_predicts_the_same_on_another_device() -> None:
 
 @pytest.mark.parametrize("kind", ["masked-lm", "translation"])
 def test_traces_scores_and_times_are_taken_on_the_device_and_counted_here(tmp_path: Path, kind: str) -> None:
-    file = make_recipe(kind, tmp_path)
+    file = tiny_recipe(kind, tmp_path)
     # Quantization looks ahead and is decoded on whole prefixes, the others step by step.
     changes = {
         "sweep": {"methods": METHODS, "windows": [0, 3], "processes": 1},

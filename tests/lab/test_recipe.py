@@ -105,16 +105,22 @@ def test_set_changes_and_adds_keys(small: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["task.trainin.steps=5"], "task.trainin: no such key .did you mean 'training'"),
-        (["sweep.windos=[1]"], "did you mean 'windows'"),
-        (["task.length=3"], "task.length: .*greater than or equal to 8"),
-        (["seed=x"], "seed: .*integer"),
+        (["task.trainin.steps=5"], "task.trainin: no such key .did you mean task.training.."),
+        (["sweep.windos=[1]"], "did you mean sweep.windows"),
+        (["alpha=1.5"], "--set: got alpha, which is no key of a recipe, want task.alpha$"),
+        (["stepps=5"], "want task.training.steps$"),
+        (["task.length=3"], "in .*small.yaml, task.length: got 3, want 8 or more$"),
+        (["task.length=3", "seed=x"], "in .*small.yaml:\n  seed: got 'x', want a whole number\n  task.length: got 3"),
+        (["task.alpha=.nan"], "task.alpha: got NaN, which is not a number"),
+        (["task.training.learning_rate=.inf"], "neither NaN nor infinite"),
         (["task.checkpoint=here"], "either `checkpoint`"),
         (["task.model=null"], "either `checkpoint`"),
-        (["task.kind=poetry"], "poetry"),
+        (["task.kind=poetry"], "task.kind: got 'poetry', want masked-lm or "),
+        (["task.data={train: a.txt}"], "task.data.valid: is missing$"),
         (["name=a/b"], "name: "),
         (["seed"], "key=value"),
         (["sweep.windows=[1"], "valid YAML"),
+        (["sweep.windows=3"], "sweep.windows: got 3, want a list$"),
         (["seed.low=1", "seed.low.er=2"], "seed|low"),
     ],
 )
@@ -123,8 +129,39 @@ def test_what_is_wrong_is_named(small: Path, changes: list[str], said: str) -> N
         load_recipe(small, changes)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("{sorce: a.en, target: a.de}", ["task.data.test.sorce: no such key (did you mean task.data.test.source?)"]),
+        ("{hub: a, source: en}", ["task.data.test.target: is missing"]),
+        ("{builtin: python3}", ["task.data.test.builtin: got 'python3', want 'python', 'numbers-de' or 'numbers-fr'"]),
+        ("[a.en, a.de, a.fr]", ["task.data.test: got ['a.en', 'a.de', 'a.fr'], want 2 at most"]),
+        ("{source: [a, b], target: c}", ["task.data.test: 2 files in `source` and 1 in `target`: as many in each"]),
+        ("3", ["task.data.test: got 3, want one of these shapes:", *["    "] * 5]),
+    ],
+)
+def test_of_several_shapes_only_the_one_that_was_meant_complains(given: str, said: list[str]) -> None:
+    with pytest.raises(InputError) as raised:
+        load_recipe(FOLDER / "demo-mt-de.yaml", [f"task.data.test={given}"])
+    lines = str(raised.value).partition(", ")[2].split("\n")
+    assert len(lines) == len(said)
+    assert all(line.startswith(words) for line, words in zip(lines, said, strict=True))
+
+
+def test_every_shape_of_a_source_can_be_given_and_written_back() -> None:
+    for given in (
+        "a.tsv",
+        "[a, b]",
+        "{source: a, target: b}",
+        "{hub: a, source: b, target: c}",
+        "{builtin: numbers-fr}",
+    ):
+        recipe = load_recipe(FOLDER / "demo-mt-de.yaml", [f"task.data.test={given}"])
+        assert Recipe.model_validate(yaml.safe_load(dump_recipe(recipe))) == recipe
+
+
 def test_files_that_are_no_recipes(tmp_path: Path, small: Path) -> None:
-    with pytest.raises(InputError, match="small.yaml"):
+    with pytest.raises(InputError, match="smal.yaml, which is not there .did you mean .*small.yaml"):
         load_recipe(tmp_path / "smal.yaml")
     for content in ("- 1\n- 2\n", "a: [", "\xff"):
         small.write_text(content, encoding="latin-1")

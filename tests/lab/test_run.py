@@ -26,6 +26,10 @@ TINY_MARIAN = {
     "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
     "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "init_std": 1.0,
 }  # fmt: skip
+TINY_LLAMA = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+    "intermediate_size": 32, "initializer_range": 1.0,
+}  # fmt: skip
 METHODS = [
     "window",
     {"method": "distance", "t": [0.5, 2.0]},
@@ -64,16 +68,17 @@ def _text(path: Path, lines: int) -> str:
     return str(path)
 
 
-@pytest.fixture(params=["masked-lm", "translation"])
+@pytest.fixture(params=["masked-lm", "causal-lm", "translation"])
 def recipe(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return _recipe(request.param, tmp_path)
+    return tiny_recipe(request.param, tmp_path)
 
 
-def _recipe(kind: str, folder: Path) -> Path:
+def tiny_recipe(kind: str, folder: Path) -> Path:
     training = {"steps": 4, "batch": 4, "every": 2}
-    if kind == "masked-lm":
+    if kind != "translation":
         data = {"train": _text(folder / "train.txt", 60), "valid": _text(folder / "valid.txt", 12)}
-        task = {"kind": kind, "data": data, "model": TINY_BERT, "vocabulary": 300, "length": 24, "training": training}
+        model = TINY_BERT if kind == "masked-lm" else TINY_LLAMA
+        task = {"kind": kind, "data": data, "model": model, "vocabulary": 300, "length": 24, "training": training}
     else:
         pair = [_text(folder / "a.en", 40), _text(folder / "a.de", 40)]
         data = {"train": pair, "valid": pair, "test": pair}
@@ -81,7 +86,7 @@ def _recipe(kind: str, folder: Path) -> Path:
             "kind": kind, "data": data, "model": TINY_MARIAN, "vocabulary": 300, "length": 24, "beam": 2,
             "evaluate": 4, "training": training,
         }  # fmt: skip
-    more = {"timing": TIMING} if kind == "masked-lm" else {}
+    more = {"timing": TIMING} if kind != "translation" else {}
     file = folder / "tiny.yaml"
     file.write_text(yaml.safe_dump({"name": "tiny", "task": task, **COMMON, **more}))
     return file
@@ -142,7 +147,7 @@ def _check_timing(folder: RunFolder) -> None:
 
 
 def test_killed_in_every_stage_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    recipe = _recipe("masked-lm", tmp_path)
+    recipe = tiny_recipe("masked-lm", tmp_path)
     command = [str(recipe), "--runs", str(tmp_path / "killed")]
     folder = tmp_path / "killed/tiny"
     stages = ("checkpoint-2", "train"), ("part-000000", "trace"), ("finders/", "fit"), ("points/recall", "sweep")
@@ -159,7 +164,7 @@ def test_killed_in_every_stage_it_ends_as_if_undisturbed(tmp_path: Path) -> None
 
 
 def test_what_does_not_depend_on_a_change_is_not_done_again(tmp_path: Path) -> None:
-    recipe, said = _recipe("masked-lm", tmp_path), list[str]()
+    recipe, said = tiny_recipe("masked-lm", tmp_path), list[str]()
     run(load_recipe(recipe), tmp_path, "sweep", say=said.append)
     said.clear()
     changed = load_recipe(recipe, ["sweep.windows=[0, 3, 5]"])
@@ -175,7 +180,7 @@ def test_what_does_not_depend_on_a_change_is_not_done_again(tmp_path: Path) -> N
 
 
 def test_points_of_an_earlier_version_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe, said = load_recipe(_recipe("masked-lm", tmp_path)), list[str]()
+    recipe, said = load_recipe(tiny_recipe("masked-lm", tmp_path)), list[str]()
     for module in ("points", "recall", "accuracy"):
         monkeypatch.setattr(f"sparsefinder.lab.sweep.{module}.VERSION", 0)
     folder = run(recipe, tmp_path, say=said.append)
@@ -190,7 +195,7 @@ def test_points_of_an_earlier_version_are_measured_anew(tmp_path: Path, monkeypa
 
 
 def test_a_full_disk_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = load_recipe(_recipe("masked-lm", tmp_path))
+    recipe = load_recipe(tiny_recipe("masked-lm", tmp_path))
     folder = run(recipe, tmp_path, "trace", say=lambda line: None)
 
     def full(*_: object, **__: object) -> None:
@@ -210,7 +215,7 @@ def test_a_full_disk_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.Mon
 def test_two_processes_in_one_run(tmp_path: Path) -> None:
     import fcntl
 
-    recipe = load_recipe(_recipe("masked-lm", tmp_path))
+    recipe = load_recipe(tiny_recipe("masked-lm", tmp_path))
     (tmp_path / "tiny").mkdir()
     with open(tmp_path / "tiny/.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -220,7 +225,7 @@ def test_two_processes_in_one_run(tmp_path: Path) -> None:
 
 def test_an_unknown_stage(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="train, trace, fit, sweep, report"):
-        run(load_recipe(_recipe("masked-lm", tmp_path)), tmp_path, "swep")
+        run(load_recipe(tiny_recipe("masked-lm", tmp_path)), tmp_path, "swep")
 
 
 def test_a_typo_in_a_method_is_said_before_anything_is_trained(tmp_path: Path) -> None:

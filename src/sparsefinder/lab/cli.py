@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
+from .. import __version__
 from ..errors import InputError, SparsefinderError
 from .folder import check_folder
-from .recipe import Recipe, load_recipe
+from .progress import console
+from .saying import print_lines, saying_how_to_go_on
+
+if TYPE_CHECKING:
+    from .recipe import Recipe
 
 __all__ = ["app", "main"]
 
@@ -24,10 +27,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-console = Console(stderr=True)
-# Whose a method is.
-FAMILIES = {"paper": "the paper", "ours": "ours", "rival": "others", "reference": "reference"}
-
 What = Annotated[
     Path, typer.Argument(metavar="RECIPE", help="A recipe (YAML), or the folder of a run, whose recipe is taken again.")
 ]
@@ -38,27 +37,61 @@ Runs = Annotated[Path, typer.Option(help="The folder that runs are kept in.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"sparsefinder {__version__}")
+        raise typer.Exit
+
+
+Version = typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+
+
+@app.callback()
+def options(version: Annotated[bool, Version] = False) -> None:
+    """What goes before a command."""
+
+
 def _run(what: Path, changes: list[str] | None, runs: Path, until: str) -> None:
-    from transformers.utils.logging import disable_progress_bar
-
-    from .run import run
-
-    # A bar for every file that is read or written would bury those that say how far a stage is.
-    disable_progress_bar()
     recipe, runs = _recipe(what, changes, runs)
-    folder = run(recipe, runs, until, say=lambda line: console.print(f"[bold]{line}[/bold]", highlight=False))
-    if until in ("sweep", "report"):
-        from .sweep import print_summary
+    with saying_how_to_go_on():
+        from .run import run
 
-        print_summary(folder)
-    if until == "report":
-        print(f"report: {folder / 'report' / 'index.html'}")
+        folder = run(recipe, runs, until, say=lambda line: console.print(line, style="bold", markup=False))
+    if until in ("sweep", "report"):
+        from .sweep.printed import closing
+
+        page = [f"The page: {folder / 'report' / 'index.html'}"] if until == "report" else []
+        print_lines([*closing(folder), *page])
 
 
 def _recipe(what: Path, changes: list[str] | None, runs: Path) -> tuple[Recipe, Path]:
+    from .recipe import load_recipe
+
     if what.is_dir():
         return load_recipe(check_folder(what) / "recipe.yaml", changes or ()), what.resolve().parent
     return load_recipe(what, changes or ()), runs
+
+
+@app.command()
+def check(
+    recipe: What,
+    changes: Changes = None,
+    runs: Runs = Path("runs"),
+    times: Annotated[bool, typer.Option(help="Try all stages in small, for how long they take.")] = True,
+) -> None:
+    """Check a recipe as far as that goes without running it, and print the plan: stages, settings, points, time, disk.
+
+    Times come from the same stages, run in small into a folder that is thrown away: a few steps, sequences and layers.
+
+    Examples:
+        sparsefinder check recipes/demo-mlm.yaml
+
+        sparsefinder check recipes/demo-mlm.yaml --no-times --set "sweep.windows=[0, 11]"
+    """
+    asked, runs = _recipe(recipe, changes, runs)
+    from .plan import plan
+
+    print_lines(list(plan(asked, runs, times)))
 
 
 @app.command("run")
@@ -73,70 +106,81 @@ def run_command(recipe: What, changes: Changes = None, runs: Runs = Path("runs")
     _run(recipe, changes, runs, "report")
 
 
-@app.command()
-def train(recipe: What, changes: Changes = None, runs: Runs = Path("runs")) -> None:
-    """Train the teacher; a killed training goes on from its last checkpoint.
+def _stage(name: str, says: str, example: str) -> None:
+    """A command that runs a recipe up to one of its stages."""
 
-    Example: sparsefinder train recipes/demo-mlm.yaml
-    """
-    _run(recipe, changes, runs, "train")
+    def command(recipe: What, changes: Changes = None, runs: Runs = Path("runs")) -> None:
+        _run(recipe, changes, runs, name)
 
-
-@app.command()
-def trace(recipe: What, changes: Changes = None, runs: Runs = Path("runs")) -> None:
-    """Record the teacher's queries and keys, after whatever comes before that.
-
-    Example: sparsefinder trace recipes/demo-mlm.yaml --set trace.train=200
-    """
-    _run(recipe, changes, runs, "trace")
+    app.command(name, help=f"{says}\n\nExample: sparsefinder {name} {example}")(command)
 
 
-@app.command()
-def fit(recipe: What, changes: Changes = None, runs: Runs = Path("runs")) -> None:
-    """Learn projections and fit finders, after whatever comes before that.
-
-    Example: sparsefinder fit runs/demo-mlm
-    """
-    _run(recipe, changes, runs, "fit")
-
-
-@app.command()
-def sweep(recipe: What, changes: Changes = None, runs: Runs = Path("runs")) -> None:
-    """Measure the grid of settings, after whatever comes before that. Finished points are kept.
-
-    Example: sparsefinder sweep runs/demo-mlm --set "sweep.windows=[0, 11, 25]"
-    """
-    _run(recipe, changes, runs, "sweep")
+_stage("train", "Train the teacher; a killed training goes on from its last checkpoint.", "recipes/demo-mlm.yaml")
+_stage("trace", "Record the teacher's queries and keys, after what comes before.", "recipes/demo-mlm.yaml")
+_stage("fit", "Learn projections and fit finders, after what comes before.", "runs/demo-mlm")
+_stage("sweep", "Measure the grid of settings, after what comes before. Finished points are kept.", "runs/demo-mlm")
 
 
 @app.command()
 def report(
-    run: RunPath,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folder of a run, or of several.")],
     pos: Annotated[str | None, typer.Option(help="A spaCy pipeline for parts of speech: en_core_web_sm, say.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="The page of several runs; beside the first, named after all, if not given.")
+    ] = None,
 ) -> None:
-    """Write the report page and the figures of a run, from what there is.
+    """Write the report page and the figures of a run, from what there is; or one page that compares several runs.
 
-    Example: sparsefinder report runs/demo-mlm --pos en_core_web_sm
+    Examples:
+        sparsefinder report runs/demo-mlm --pos en_core_web_sm
+
+        sparsefinder report runs/demo-mt-de runs/demo-mt-fr
     """
-    from .report import write_report
+    from .quiet import quiet
+    from .recipe import load_recipe
+    from .run import say_unfinished
 
-    folder = check_folder(run)
-    recipe = load_recipe(folder / "recipe.yaml", [] if pos is None else [f"report.pos={pos}"])
-    print(f"report: {write_report(folder, recipe)}")
+    folders = [check_folder(run) for run in runs]
+    recipe = load_recipe(folders[0] / "recipe.yaml", [] if pos is None else [f"report.pos={pos}"])
+    quiet()
+    from .report import write_comparison, write_report
+
+    if len(folders) > 1:
+        print(f"The page: {write_comparison(folders, to)}")
+    else:
+        print(f"The page: {write_report(folders[0], recipe)}")
+    for folder in folders:
+        say_unfinished(folder)
 
 
 @app.command()
-def points(run: RunPath) -> None:
-    """Print how every method does: hypervolume, recall at the teacher's own sparsity, sparsity at high recall.
+def points(
+    run: RunPath,
+    sort: Annotated[str, typer.Option(help="A column of summary.csv, best first.")] = "hypervolume",
+    every: Annotated[bool, typer.Option("--all", help="More columns, for a terminal of 120.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print summary.csv instead of a table.")] = False,
+) -> None:
+    """Print how every method does: pairs skipped at high recall, and what is kept at the teacher's own sparsity.
 
-    The same goes to summary.csv in the folder of the run, and every point, with whether it is on its method's
+    All columns go to summary.csv in the folder of the run, and every point, with whether it is on its method's
     frontier, to points.csv.
 
-    Example: sparsefinder points runs/demo-mlm
-    """
-    from .sweep import print_summary
+    Examples:
+        sparsefinder points runs/demo-mlm
 
-    print_summary(check_folder(run))
+        sparsefinder points runs/demo-mlm --sort recall_at_gold --all
+
+        sparsefinder points runs/demo-mlm --csv > methods.csv
+    """
+    from .run import say_unfinished, unfinished
+    from .sweep.printed import print_summary, summary_csv
+    from .sweep.summary import measured
+
+    folder = check_folder(run)
+    if not measured(folder):
+        raise InputError("RUN", f"{run}, where nothing was measured yet", unfinished(folder) or "one with a sweep")
+    print(summary_csv(folder, sort), end="") if as_csv else print_summary(folder, sort, every)
+    say_unfinished(folder)
 
 
 @app.command()
@@ -159,6 +203,9 @@ def bench(
     ] = None,
     sizes: Annotated[str | None, typer.Option(help="Sizes of these blocks, 2,4,8,16 unless given.")] = None,
     clusters: Annotated[str | None, typer.Option(help="Clusters of v2, 2,4,8,12,16,20 unless given.")] = None,
+    decode: Annotated[
+        bool, typer.Option("--decode", help="Decoding instead: tokens per second by cached length, 1024 to 65536.")
+    ] = False,
     again: Annotated[bool, typer.Option("--again", help="Measure also what was measured before.")] = False,
     chart: Annotated[Path | None, typer.Option(help="Also write a chart of time by length, as SVG.")] = None,
     alpha: Annotated[float | None, typer.Option(help="For a saved model that does not say its α.")] = None,
@@ -176,13 +223,13 @@ def bench(
         sparsefinder bench runs/demo-mlm --methods sketch,probe --lengths 512,1024 --budget 600
 
         sparsefinder bench my-teacher --text wiki.txt --blocks none --chart docs/crossover.svg
-    """
-    from transformers.utils.logging import disable_progress_bar
 
+        sparsefinder bench my-causal-teacher --text wiki.txt --decode --recall 0.98 --chart docs/decoding.svg
+    """
     from .bench.asked import Asked
-    from .bench.bench import bench as measure
     from .bench.subject import of_model, of_run
-    from .bench.table import print_tables
+    from .quiet import quiet
+    from .showing import show_decoding, show_tables
 
     asked = Asked.of_words(
         methods, lengths, blocks, sizes, clusters, recall=recall, repeats=repeats, budget=budget, again=again
@@ -192,16 +239,10 @@ def bench(
         raise InputError("--text", text, f"none: {what} is the folder of a run, which has a text of its own")
     if not of_a_run and text is None and (what / "config.json").is_file():
         raise InputError("--text", "none", f"a text file, as {what} is the folder of a model and not of a run")
-    # A bar for every file that is read would bury the one that says how far it is.
-    disable_progress_bar()
-    subject = of_run(what) if text is None else of_model(what, text, runs, alpha)
-    print_tables(measure(subject, asked, say=lambda line: console.print(line, highlight=False)))
-    print(f"points: {subject.folder / 'points/bench'}")
-    if chart is not None:
-        from .report.figures_bench import write_chart
-
-        write_chart(subject.folder, chart)
-        print(f"chart: {chart}")
+    with saying_how_to_go_on():
+        quiet()
+        subject = of_run(what) if text is None else of_model(what, text, runs, alpha)
+        (show_decoding if decode else show_tables)(subject, asked, chart)
 
 
 @app.command()
@@ -231,29 +272,21 @@ def doctor(
 
 @app.command()
 def methods() -> None:
-    """List every method with its parameters, as recipes name them.
+    """List every method with its parameters, as recipes name them, and what it does.
 
     A method with a dial takes recall or sparsity in its place. Methods of installed packages are listed too.
     """
-    from ..finders import methods
-    from ..finders.registry import parameters_of
+    from rich.console import Console
 
-    table = Table("method", "of", "parameters", "dial", "what it does", header_style="bold")
-    for name, kind in methods().items():
-        says = (inspect.getdoc(kind) or "").split("\n")[0]
-        dials = " or ".join(dial.field for dial in kind.about.dials)
-        table.add_row(name, FAMILIES[kind.about.family], ", ".join(parameters_of(kind)), dials or "–", says)
-    Console().print(table)
+    from .methods import listed, words
+
+    print("\n".join(words(listed(), min(100, Console().width))))
 
 
 def main() -> None:
-    """Run a command; errors that were foreseen are one line, not a traceback."""
+    """Run a command; errors that were foreseen are a sentence, not a traceback."""
     try:
         app()
     except SparsefinderError as error:
-        console.print("[bold red]error:[/bold red]", end=" ")
-        console.print(str(error), markup=False, highlight=False)
+        console.print(Text.assemble(("error:", "bold red"), f" {error}"), soft_wrap=not console.is_terminal)
         sys.exit(1)
-    except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from here")
-        sys.exit(130)

@@ -19,13 +19,16 @@ from pydantic import BaseModel
 
 from ..errors import InputError
 from ..files import explaining, write_text
+from . import progress
+from .checking import check_recipe, check_start, made_folder
 from .device import device_of, timed_on
 from .folder import RunFolder, key_of
+from .quiet import quiet
 from .recipe import PairFiles, Recipe, dump_recipe
 from .tasks import Task
 from .tasks import task as task_of
 
-__all__ = ["STAGES", "run"]
+__all__ = ["STAGES", "keys_of", "run", "say_unfinished", "unfinished"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Stage:
 
 
 def _train(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    check_start(recipe, task, folder / "training")
     task.train(folder / "training", folder / "teacher")
 
 
@@ -88,39 +92,60 @@ def run(
     say: Callable[[str], None] = print,
 ) -> RunFolder:
     """Do every stage of a recipe up to one of them, in the folder `runs/NAME`, and return that folder."""
+    quiet()
     names = [stage.name for stage in STAGES]
     if until not in names:
         raise InputError("until", repr(until), f"one of {', '.join(names)}")
-    _check_settings(recipe)
-    device = device_of(recipe.device)
-    folder = RunFolder(Path(runs) / recipe.name)
-    with explaining(folder.path):
-        folder.path.mkdir(parents=True, exist_ok=True)
+    check_recipe(recipe)
+    device, folder = device_of(recipe.device), made_folder(runs, recipe)
     with _alone(folder):
         write_text(folder / "recipe.yaml", dump_recipe(recipe))
         task = task_of(recipe.task, recipe.seed, device)
-        before = ""
-        for stage in STAGES[: names.index(until) + 1]:
-            key = key_of(stage.name, before, stage.depends(recipe))
+        for stage, key in keys_of(recipe, until):
             if folder.finished(stage.name, key):
                 say(f"{stage.name}: nothing to do, it is done")
             else:
                 say(f"{stage.name}: begins")
                 started = time.monotonic()
                 folder.begin(stage.name, key, *stage.results)
-                with explaining(folder.path):
-                    stage.work(folder, recipe, task)
+                try:
+                    with explaining(folder.path):
+                        stage.work(folder, recipe, task)
+                except KeyboardInterrupt as stopped:
+                    stopped.add_note(f"stage {stage.name}")
+                    raise
                 folder.finish(stage.name, key, started)
                 say(f"{stage.name}: done in {time.monotonic() - started:.0f} s")
-            before = key
     return folder
 
 
-def _check_settings(recipe: Recipe) -> None:
-    """Raise now what is wrong with a method or its settings, and not after hours of training."""
-    from .sweep.fit_stage import settings_of
+def keys_of(recipe: Recipe, until: str = "report") -> Iterator[tuple[Stage, str]]:
+    """The stages up to one of them, each with the hash of all that it is made from."""
+    before = ""
+    for stage in STAGES:
+        before = key_of(stage.name, before, stage.depends(recipe))
+        yield stage, before
+        if stage.name == until:
+            return
 
-    settings_of(recipe)
+
+def unfinished(folder: RunFolder, until: str = "sweep") -> str:
+    """Which stages of a run are missing, and the command that does them; nothing where all are done."""
+    names = [stage.name for stage in STAGES]
+    names = names[: names.index(until) + 1]
+    missing = [name for name in names if folder.stamp(name) is None]
+    begun = [name for name in missing if (folder / f"stages/{name}.begun").is_file()]
+    if not missing:
+        return ""
+    said = [f"{name} was begun" if name in begun else f"{name} is missing" for name in missing]
+    return f"{', '.join(said)}; `sparsefinder run {folder.path}` goes on"
+
+
+def say_unfinished(folder: RunFolder) -> None:
+    """A line on what is missing, if something is."""
+    missing = unfinished(folder)
+    if missing:
+        progress.say(f"This run is not finished: {missing}")
 
 
 def _swept(recipe: Recipe) -> tuple[BaseModel | None, ...]:

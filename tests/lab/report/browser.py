@@ -31,19 +31,29 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(running: Browser, path: Path, width: int = 1280) -> Iterator[Page]:
-    """The page at a width; afterwards, it must have said nothing on the console and asked the network for nothing."""
-    page = running.new_page(viewport={"width": width, "height": 900})
+def opened(
+    running: Browser, path: Path, width: int = 1280, height: int = 900, dark: bool = False, address: str = ""
+) -> Iterator[Page]:
+    """The page at a width; afterwards, it must have said nothing on the console and asked the network for nothing.
+
+    address: what comes after the #.
+    """
+    page = running.new_page(
+        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", accept_downloads=True
+    )
     said: list[str] = []
     asked: list[str] = []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
     # Back when the scripts have run: a module that could not be imported has been complained of by then.
-    page.goto(path.as_uri())
+    page.goto(path.as_uri() + address)
     ready = page.locator("html[data-ready]").count() == 1
     assert ready, f"the page did not run to its end, and said {said}"
+    # Charts are drawn when the browser has told them their width, which is between two frames.
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     yield page
     assert said == [], said
-    assert asked == [path.as_uri()], asked
+    # What is saved goes by an address that holds it.
+    assert [one for one in asked if not one.startswith(("blob:", "data:"))] == [path.as_uri()], asked
     page.close()

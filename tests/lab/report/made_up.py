@@ -20,9 +20,9 @@ from sparsefinder.lab.sweep.points import ACCURACY, RECALL, SEQUENCES, TIMING, w
 # How good each method is, and its own parameter with values from dense to sparse.
 METHODS: dict[str, tuple[float, str, tuple[str, ...], tuple[float, ...]]] = {
     "distance": (0.80, "t", ("projected", "pca"), (5.0, 4.0, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5)),
-    "kmeans": (0.72, "clusters", ("projected",), (2, 4, 6, 8, 10, 12, 16, 20)),
+    "kmeans": (0.72, "clusters", ("raw",), (2, 4, 6, 8, 10, 12, 16, 20)),
     "quantization": (0.45, "beta", ("projected",), (2, 4, 6, 8, 10, 12, 16, 20)),
-    "sketch": (0.93, "share", ("none",), (0.5, 0.3, 0.2, 0.15, 0.1, 0.05, 0.03, 0.01)),
+    "sketch": (0.93, "share", ("raw",), (0.5, 0.3, 0.2, 0.15, 0.1, 0.05, 0.03, 0.01)),
     "routing": (0.70, "clusters", ("raw",), (2, 4, 6, 8, 10, 12, 16, 20)),
     "reformer": (0.40, "buckets", ("raw",), (2, 4, 6, 8, 10, 12, 16, 20)),
     "longformer": (0.36, "globals", ("none",), (20, 16, 12, 10, 8, 6, 4, 2)),
@@ -86,6 +86,7 @@ def make_run(
     write_points(folder / "points/accuracy/part-0.parquet", accuracy, ACCURACY)
     if timing:
         write_points(folder / "points/timing/part-0.parquet", timing_points(metric, full, random), TIMING)
+    _training(folder)
     if sizes.examples:
         _traces(folder, sizes, tokens or sentences(sizes, random), seed)
     for number, stage in enumerate(("train", "trace", "fit", "sweep")):
@@ -236,12 +237,26 @@ def timing_points(metric: str, full: float, random: np.random.Generator) -> dict
     worse = [float(one) for one in columns["score"]]
     columns["score"] = [full / one if metric == "BLEU" else full * one for one in worse]
     seconds = [float(one) for one in columns["seconds"]]
-    constant = {"setting": "{}", "window": 3, "metric": metric, "sequences": 500, "batch": 8, "threads": 2}
+    constant = {"setting": "{}", "window": 3, "metric": metric, "sequences": 500, "batch": 8, "threads": 1}
     return columns | {
         "seconds_low": [0.97 * one for one in seconds], "seconds_high": [1.04 * one for one in seconds],
         "attention_seconds": [0.4 * one for one in seconds],
         **{name: [value] * len(seconds) for name, value in constant.items()},
     }  # fmt: skip
+
+
+def _training(folder: RunFolder) -> None:
+    """A complete checkpoint with the log of a training: loss every 50 steps, validation every 100."""
+    log: list[dict[str, float]] = []
+    for step in range(50, 201, 50):
+        log.append({"step": step, "loss": 6.0 - step / 50})
+        if step % 100 == 0:
+            log.append({"step": step, "eval_loss": 6.5 - step / 50})
+    checkpoint = folder / "training/checkpoint-200"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+    size = (checkpoint / "trainer_state.json").stat().st_size
+    (checkpoint / "complete.json").write_text(json.dumps({"trainer_state.json": size}))
 
 
 def sentences(sizes: Sizes, random: np.random.Generator) -> list[list[str]]:
@@ -271,9 +286,13 @@ def _traces(folder: RunFolder, sizes: Sizes, tokens: list[list[str]], seed: int)
     (folder / "traces/examples.jsonl").write_text(text + "\n", encoding="utf-8")
     if sizes.finders:
         train = Traces.open(folder / "traces/train")
-        for method, settings in (("kmeans", {"clusters": 6}), ("sketch", {"r": 4, "share": 0.2})):
+        # Under the names that the fit stage gives them.
+        for name, method, settings in (
+            ("kmeans-raw-clusters=6", "kmeans", {"clusters": 6}),
+            ("sketch-raw", "sketch", {"r": 4, "share": 0.2}),
+        ):
             fitted = Sparsefinder.fit(train, method, progress=False, **settings)
-            fitted.save_pretrained(folder / f"finders/{method}-made-up")
+            fitted.save_pretrained(folder / "finders" / name)
 
 
 def _vectors(heads: int, length: int, layer: int, generator: torch.Generator) -> torch.Tensor:

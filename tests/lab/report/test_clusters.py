@@ -15,7 +15,6 @@ from sparsefinder.lab.report.clusters import cluster_tags
 from sparsefinder.lab.report.content import Content
 from sparsefinder.lab.report.examples import read_examples, sample_of
 from sparsefinder.lab.report.figures_clusters import cluster_figure
-from sparsefinder.lab.report.map_finders import map_finders
 from sparsefinder.lab.report.page import page as page_of
 from sparsefinder.lab.report.speech import NoTaggerError, spans, tagger
 from sparsefinder.lab.report.validation import Vectors
@@ -72,7 +71,8 @@ def given(folder: RunFolder) -> tuple[list[dict[str, Tokens]], list[dict[tuple[s
 def test_every_tagged_token_is_counted_once_on_each_side(tmp_path: Path, pipeline: str) -> None:
     folder = make_run(tmp_path / "run", SIZES)
     examples = read_examples(folder)
-    (found,) = cluster_tags(*given(folder), map_finders(folder, load_recipe(folder / "recipe.yaml")), tagger(pipeline))
+    clustered = Content(folder, load_recipe(folder / "recipe.yaml")).clustered
+    (found,) = cluster_tags(*given(folder), clustered, tagger(pipeline))
     # The pipeline knows whole words only, and each of these is one token.
     words = [word for example in examples for word in example.text.split()]
     wanted = {"NOUN": ("cat", "mat", "dogs", "towns"), "VERB": ("sat", "read"), "DET": ("the", "a")}
@@ -134,7 +134,7 @@ def test_a_text_that_is_gone_is_named_and_the_rest_of_the_report_is_there(tmp_pa
 def test_the_page_shows_shares_that_add_up(tmp_path: Path, pipeline: str) -> None:
     content = Content(folder := make_run(tmp_path / "run", SIZES, pos=pipeline), load_recipe(folder / "recipe.yaml"))
     # In place of the validation text, which a made-up run has not.
-    content.__dict__["clusters"] = cluster_tags(*given(folder), content.finders, tagger(pipeline))
+    content.__dict__["clusters"] = cluster_tags(*given(folder), content.clustered, tagger(pipeline))
     path = tmp_path / "index.html"
     path.write_text(page_of(content), encoding="utf-8")
     with browser() as running, opened(running, path) as page:

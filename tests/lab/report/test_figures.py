@@ -41,10 +41,12 @@ def test_the_trade_off_has_the_gold_line_and_the_star(run: Content) -> None:
     left, right = figure.axes
     assert run.measured_recall is not None
     assert run.measured_scores is not None
-    assert (left.get_xlabel(), left.get_ylabel(), right.get_ylabel()) == ("Sparsity", "Recall", "Negative perplexity")
+    assert right.get_xlabel() == "Sparsity (% of pairs skipped)"
+    assert (left.get_ylabel(), right.get_ylabel()) == ("Recall (% of gold pairs found)", "Perplexity (lower is better)")
+    assert right.yaxis_inverted()
     for axes, full, gold in (
         (left, 1.0, run.measured_recall.gold),
-        (right, -run.score.value, run.measured_scores.gold),
+        (right, run.score.value, run.measured_scores.gold),
     ):
         (star,) = [line for line in axes.lines if line.get_marker() == "*"]
         assert np.allclose([star.get_xdata(), star.get_ydata()], [[gold], [full]])
@@ -64,6 +66,7 @@ def test_the_full_model_is_a_line_across_the_timings(run: Content) -> None:
     figure = timing_figure(run)
     assert figure is not None
     time, quality = figure.axes
-    assert (time.get_xlabel(), time.get_ylabel()) == ("Attended blocks", "Time (s)")
+    assert (quality.get_xlabel(), time.get_ylabel()) == ("Attended blocks", "Time (s)")
     assert [line.get_ydata()[0] for line in time.lines if line.get_linestyle() == "--"] == [61.0]
-    assert [line.get_ydata()[0] for line in quality.lines if line.get_linestyle() == "--"] == [-11.37]
+    assert [line.get_ydata()[0] for line in quality.lines if line.get_linestyle() == "--"] == [11.37]
+    assert quality.yaxis_inverted()

@@ -82,6 +82,6 @@ def test_what_a_run_lacks_is_said_and_the_rest_is_shown(tmp_path: Path, lacks: s
 def test_translation_is_scored_upwards(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", SMALL, metric="BLEU", timing=False)
     with browser() as running, opened(running, written(folder)) as page:
-        assert "Sparsity and BLEU" in page.locator("#pareto").inner_text()
-        assert "negative" not in page.locator("#pareto").inner_text()
+        assert "Sparsity and BLEU" in page.locator("#scores").inner_text()
+        assert "upside down" not in page.locator("#scores").inner_text()
         assert "measured no running times" in page.locator("#timing").inner_text()

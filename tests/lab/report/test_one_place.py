@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.collections import PathCollection
 from typer.testing import CliRunner
 
 from sparsefinder.core.pareto import hypervolume
@@ -96,9 +97,14 @@ def test_everybody_has_the_same_points(run: RunFolder, said: str) -> None:
         words = _places(data, cloud)
         assert [words[place][1] for place in places] == [measured.settings[place].words() for place in places]
         # The faint marks of the figure are all points.
-        drawn = np.concatenate([np.asarray(each.get_offsets()) for each in axes.collections])
+        marks = [each for each in axes.collections if isinstance(each, PathCollection)]
+        drawn = np.concatenate([np.asarray(each.get_offsets()) for each in marks])
         assert np.allclose(np.sort(drawn[:, 0]), np.sort([float(row["sparsity"]) for row in mine]))
-        assert np.allclose(np.sort(sign * drawn[:, 1]), np.sort([float(row["value"]) for row in mine]))
+        assert np.allclose(np.sort(drawn[:, 1]), np.sort([float(row["value"]) for row in mine]))
+        # Page and print have the same axes: where less is better, both are upside down.
+        (left, right), (bottom, top) = cloud["limits"]
+        assert axes.get_xlim() == (left, right)
+        assert axes.get_ylim() == (sign * bottom, sign * top)
 
 
 def test_everybody_has_the_same_gold_lines(run: RunFolder, said: str) -> None:
@@ -115,7 +121,8 @@ def test_everybody_has_the_same_gold_lines(run: RunFolder, said: str) -> None:
         dashed = [line for line in axes.lines if line.get_linestyle() == "--" and len(set(line.get_xdata())) == 1]
         assert [line.get_xdata()[0] for line in (star, *dashed)] == [wanted, wanted]
     printed = " ".join(said.split())
-    assert f"gold sparsity: {gold:.3f} on 64 sequences of the traces; {score_gold:.3f} on 64 sequences" in printed
+    assert f"gold graphs: {100 * gold:.1f} % sparse on the 64 sequences of the traces" in printed
+    assert f"gold graphs: {100 * score_gold:.1f} % sparse on the 64 sequences that" in printed
     (sentence,) = [one for one in data["verdict"] if "gold sparsity" in one]
     assert f"gold sparsity of {100 * score_gold:.1f} % on the same sequences" in sentence
 
@@ -142,6 +149,39 @@ def test_everybody_has_the_same_volumes(run: RunFolder, said: str) -> None:
             assert line[short] == [low, high]
             assert low < value < high
         assert f"{float(row['hypervolume']):.3f}" in said
+
+
+def test_the_numbers_of_the_verdict_are_those_of_the_summary(run: RunFolder, said: str) -> None:
+    content, data = Content(run, load_recipe(run / "recipe.yaml")), _page(run)
+    rows = {(row["method"], row["inputs"]): row for row in _table(run, "summary.csv", said)}
+    rivals = {one.label: rows[one.key] for one in content.series if one.competes}
+    verdict, metric = data["verdict"], data["score"]["metric"]
+    for quality, prefix, counted in (
+        ("recall", "", ("points", "sequences")),
+        (metric, "score_", ("scored", "score_sequences")),
+    ):
+        (sentence,) = [one for one in verdict if f"By hypervolume of sparsity and {quality}" in one]
+        number = {
+            label: float(row[f"{prefix}hypervolume"]) for label, row in rivals.items() if row[f"{prefix}hypervolume"]
+        }
+        first, second, third = sorted(number, key=lambda label: -number[label])[:3]
+        low, high = (float(rivals[first][f"{prefix}hypervolume_{end}"]) for end in ("low", "high"))
+        settings = sum(int(row[counted[0]]) for row in rivals.values())
+        assert f"over {settings:,} settings and n = {rivals[first][counted[1]]} sequences, {first}: " in sentence
+        assert f": {number[first]:.3f} [{low:.3f}, {high:.3f}]; next {second} " in sentence
+        for label in (second, third):
+            assert re.search(
+                rf"{re.escape(label)} (not told apart \()?{number[first] - number[label]:.3f} \[", sentence
+            )
+    for wanted in (95, 99):
+        reached = {label: float(row[f"sparsity_at_{wanted}"] or "nan") for label, row in rivals.items()}
+        reached = {label: value for label, value in reached.items() if value == value}
+        (sentence,) = [one for one in verdict if f"a recall of {wanted} %" in one]
+        if reached:
+            first = max(reached, key=lambda label: reached[label])
+            assert f"the sparsest is {first}: it leaves out {100 * reached[first]:.1f} % [" in sentence
+        missing = len(rivals) - len(reached)
+        assert (f"{missing} of the methods never get there" in sentence) == (0 < missing < len(rivals))
 
 
 def test_a_setting_is_found_by_its_place_also_beside_one_that_cannot_be_drawn(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.report import write_report
@@ -18,6 +18,7 @@ from .browser import browser, opened
 from .made_up import Sizes, make_run
 
 HEADS = Sizes(layers=2, heads=4)
+SECTIONS = ("answer", "scores", "methods", "heads", "maps", "clusters", "timing", "bench", "training", "provenance")
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +41,10 @@ def index(run: Content) -> Path:
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_fits_its_width_and_every_section_is_there(running: Browser, run: Content, width: int) -> None:
     with opened(running, index(run), width) as page:
-        for name in ("overview", "pareto", "heads", "maps", "clusters", "timing", "provenance"):
+        for name in SECTIONS:
             page.locator(f"#{name}").scroll_into_view_if_needed()
             assert "could not be shown" not in page.locator(f"#{name}").inner_text()
+        assert "on 1 thread, the finder" in page.locator("#timing").inner_text()
         page.wait_for_selector("#map-weights[data-shown]")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         # To be looked at; pytest keeps the folders of its last runs.
@@ -55,23 +57,22 @@ def test_a_model_that_reaches_nothing_still_gets_its_table_and_page(running: Bro
     assert {row["score_hypervolume"] for row in scored} == {0.0}
     write_report(folder)
     with opened(running, folder / "report/index.html") as page:
-        for name in ("overview", "pareto", "timing"):
+        for name in ("answer", "scores", "timing"):
             page.locator(f"#{name}").scroll_into_view_if_needed()
             assert "could not be shown" not in page.locator(f"#{name}").inner_text()
 
 
+def key(page: Page, number: int) -> Locator:
+    return page.locator(f'#answer .key[data-series="{number}"]')
+
+
 def test_the_legend_hides_a_method_in_every_chart(running: Browser, run: Content) -> None:
     with opened(running, index(run)) as page:
-        key = page.locator('.key[data-series="0"]')
-        lines = page.locator('g[data-line="0"]')
-        charts = page.locator("#recall-chart, #score-chart, #head-chart").locator('g[data-line="0"]')
-        assert (charts.count(), key.get_attribute("aria-pressed")) == (3, "true")
-        key.click()
-        assert (charts.count(), key.get_attribute("aria-pressed")) == (0, "false")
-        page.get_by_role("button", name="Hide all").click()
-        assert page.locator("#recall-chart g[data-line]").count() == 0
-        page.get_by_role("button", name="Show all").click()
-        assert lines.count() >= 3
+        number = shown(page)[0]
+        charts = page.locator("#recall-chart, #score-chart, #head-chart").locator(f'g[data-line="{number}"]')
+        assert (charts.count(), key(page, number).get_attribute("aria-pressed")) == (3, "true")
+        key(page, number).click()
+        assert (charts.count(), key(page, number).get_attribute("aria-pressed")) == (0, "false")
 
 
 def test_hovering_a_point_shows_its_setting(running: Browser, run: Content) -> None:
@@ -79,9 +80,9 @@ def test_hovering_a_point_shows_its_setting(running: Browser, run: Content) -> N
     _, best = run.recall.of(1)
     setting = run.recall.settings[best[0]]
     with opened(running, index(run)) as page:
+        page.get_by_role("button", name="more method").first.click()
         # The other methods have points in the same places.
-        page.get_by_role("button", name="Hide all").click()
-        page.locator('.key[data-series="1"]').click()
+        key(page, 1).dblclick()
         x, y = page.evaluate("""() => {
             const { x, y } = document.querySelector('#recall-chart g[data-line="1"] .line').getPointAtLength(0);
             const { left, top } = document.querySelector('#recall-chart svg').getBoundingClientRect();
@@ -101,11 +102,11 @@ def test_hovering_a_point_shows_its_setting(running: Browser, run: Content) -> N
 def test_the_table_of_methods_has_both_rankings_and_says_what_they_answer(running: Browser, run: Content) -> None:
     rows = {row["method"]: row for row in summary(run.folder)}
     with opened(running, index(run)) as page:
-        text = page.locator("#overview").inner_text()
+        text = page.locator("#methods").inner_text()
         assert "which method finds the pairs that the teacher itself attends to" in text
         assert "which method keeps the model’s perplexity" in text
-        cells = page.locator("#overview tbody tr", has_text="k-means").locator("td").all_inner_texts()
-        for name, cell in (("hypervolume", cells[0]), ("score_hypervolume", cells[5])):
+        cells = page.locator("#methods tbody tr", has_text="k-means").locator("td").all_inner_texts()
+        for name, cell in (("hypervolume", cells[4]), ("score_hypervolume", cells[6])):
             value, low, high = (rows["kmeans"][f"{name}{end}"] for end in ("", "_low", "_high"))
             assert cell.split() == [f"{value:.3f}", f"[{low:.3f},", f"{high:.3f}]"]
 
@@ -113,7 +114,7 @@ def test_the_table_of_methods_has_both_rankings_and_says_what_they_answer(runnin
 def test_the_numbers_of_the_frontiers_say_what_rows_lose_and_pooled_means(running: Browser, run: Content) -> None:
     with opened(running, index(run)) as page:
         for chart, own in (("recall-chart", []), ("score-chart", ["Own recall"])):
-            box = page.locator("#pareto figure", has=page.locator(f"#{chart}"))
+            box = page.locator("figure", has=page.locator(f"#{chart}"))
             box.locator("summary").click()
             # The table is made once it is asked for.
             box.locator("table").wait_for()
@@ -153,16 +154,16 @@ def test_everything_that_can_be_pressed_has_a_name(running: Browser, run: Conten
 
 def test_a_chosen_head_changes_the_map_and_a_sentence_the_tokens(running: Browser, run: Content) -> None:
     with opened(running, index(run)) as page:
-        page.wait_for_selector('#map-weights[data-shown="0/encoder/0/0/0"]')
+        page.wait_for_selector("#map-weights[data-shown]")
         seen = {picture(page)}
         # By key: charts that are drawn as they are scrolled to may move a button from under the mouse.
         page.locator("#maps .grid button").nth(5).press("Enter")
         page.wait_for_selector('#map-weights[data-shown="0/encoder/1/1/0"]')
         seen.add(picture(page))
-        page.get_by_label("Sentence").select_option("1")
+        page.locator("#maps .control", has_text="Sentence").locator("select").select_option("1")
         page.wait_for_selector('#map-weights[data-shown="1/encoder/1/1/0"]')
         seen.add(picture(page))
-        page.get_by_label("Finder").first.select_option("2")
+        page.locator("#maps .control", has_text="Finder").locator("select").select_option("2")
         page.wait_for_selector('#map-weights[data-shown="1/encoder/1/1/2"]')
         seen.add(picture(page))
         page.get_by_role("button", name="Zoom in").click()
@@ -204,6 +205,12 @@ def test_the_command_is_copied(running: Browser, run: Content) -> None:
         copied = page.evaluate("navigator.clipboard.readText()")
         assert copied.startswith("cat > made-up.yaml <<")
         assert copied.endswith("sparsefinder run made-up.yaml\n")
+
+
+def shown(page: Page) -> list[int]:
+    """The numbers of the methods whose lines are drawn on the first screen."""
+    lines = page.locator("#recall-chart g[data-line]").all()
+    return [int(line.get_attribute("data-line") or -1) for line in lines]
 
 
 def picture(page: Page) -> str:

@@ -13,8 +13,9 @@ import pytest
 from sparsefinder.core.pareto import quality_at
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import load_recipe
+from sparsefinder.lab.report.charts import fixed_window
 from sparsefinder.lab.report.content import Content
-from sparsefinder.lab.report.points import read_recall_points, read_rows
+from sparsefinder.lab.report.points import RecallPoints, read_recall_points, read_rows
 from sparsefinder.lab.report.rankings import methods_table
 from sparsefinder.lab.sweep import points as sweep
 from sparsefinder.lab.sweep.measured import measured_recall
@@ -92,6 +93,33 @@ def test_without_sequences_there_are_means_and_no_intervals(tmp_path: Path) -> N
     assert bare.draws is None
     assert np.array_equal(whole.value, bare.value)
     assert all(row["hypervolume"] and row["hypervolume_low"] is None for row in summary(folder) if row["points"])
+
+
+@pytest.mark.parametrize(
+    ("task", "windows", "fixed"),
+    [
+        ("translation", (0, 3, 11, 25), 11),
+        ("masked-lm", (0, 3, 11, 25), 25),
+        ("masked-lm", (0, 3, 11), 11),
+        ("translation", (0, 3, 25), 25),
+        ("translation", (0, 3), 3),
+        ("masked-lm", (0,), None),
+    ],
+)
+def test_the_window_of_single_heads_is_the_papers_for_the_task(
+    task: str, windows: tuple[int, ...], fixed: int | None
+) -> None:
+    """Figures 8 and 9, of translation, have a window of 11; Figure 10, of masked language models, one of 25."""
+    settings = [MeasuredSetting("kmeans", "projected", "{}", window, 1) for window in windows]
+    none, place = np.zeros(0), np.zeros(0, np.int64)
+    assert fixed_window(RecallPoints(settings, [], place, place, none, none, none), task) == fixed
+
+
+def test_fixed_patterns_that_are_off_are_not_said() -> None:
+    own = '{"block": 1, "globals": 0, "random_blocks": 8, "window": 0}'
+    words = MeasuredSetting("bigbird", "none", own, 101, 1).words()
+    assert words.count("window") == words.count("global") == 1
+    assert "window 101" in words
 
 
 def test_a_run_without_points_has_none(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_method_that_is_nowhere_beaten_dominates() -> None:
     assert dominance.startswith("K-means dominates on sparsity and recall")
     assert dominance.endswith("(in 100 % of draws; n = 40).")
     assert re.search(
-        r"k-means: it leaves out 90\.0 % \[\d\d\.\d, \d\d\.\d\] of the pairs \(n 0, 1 global; n = 40\)", at_95
+        r"k-means: it leaves out 90\.0 % \[\d\d\.\d, \d\d\.\d\] of the pairs \(1 global token; n = 40\)", at_95
     )
     assert re.search(r"next window .*points \[.*\] behind", at_99)
 

@@ -1,4 +1,4 @@
-"""The report of a run: one page that works offline, and figures for print.
+"""The report of a run: one page that works offline, and figures for print; and one page that compares several runs.
 
 >>> write_report(RunFolder("runs/demo"))
 PosixPath('runs/demo/report/index.html')
@@ -6,13 +6,14 @@ PosixPath('runs/demo/report/index.html')
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...files import whole_folder
 from ..folder import RunFolder
 from ..recipe import Recipe, load_recipe
 
-__all__ = ["write_report"]
+__all__ = ["write_comparison", "write_report"]
 
 
 def write_report(folder: RunFolder, recipe: Recipe | None = None) -> Path:
@@ -30,3 +31,15 @@ def write_report(folder: RunFolder, recipe: Recipe | None = None) -> Path:
         (target / "figures").mkdir()
         write_figures(content, target / "figures")
     return folder / "report" / "index.html"
+
+
+def write_comparison(folders: Sequence[RunFolder], path: Path | None = None) -> Path:
+    """Write one page of several runs; beside the first, named after all of them, unless there is a path."""
+    from .comparison import compare
+    from .content import Content
+
+    if path is None:
+        # A folder may be given as `.`.
+        names = [folder.path.resolve() for folder in folders]
+        path = names[0].parent / f"compare-{'-'.join(one.name for one in names)}.html"
+    return compare([Content(folder, load_recipe(folder / "recipe.yaml")) for folder in folders], path)

@@ -21,10 +21,11 @@ from .encoding import column
 from .methods import Series
 from .points import Head, RecallPoints
 
-__all__ = ["Cloud", "FullScore", "HeadFrontiers", "head_frontiers"]
+__all__ = ["Cloud", "FullScore", "HeadFrontiers", "Range", "compared_at", "head_frontiers", "roomy"]
 
-# Windows that the paper fixes in its figures of single heads, for masked language models and for translation.
-FIXED_WINDOWS = (25, 11)
+# The windows that the paper fixes in its figures of single heads: 11 for translation (Fig. 8 and 9), 25 for masked
+# language models (Fig. 10). That of the other task is taken where a run has only that.
+FIXED_WINDOWS = {"translation": (11, 25), "masked-lm": (25, 11)}
 # Ratios go to the page in steps of 1/65535.
 STEPS = 65535
 # The page's slider of sparsity has so many steps, and of a head's frontier at most twice as many points go there.
@@ -43,6 +44,9 @@ TOLD = (
 WORST_SHOWN = 3
 
 
+Range = tuple[float, float]
+
+
 @dataclass(frozen=True)
 class FullScore:
     """The score of the full entmax model, and which way is up."""
@@ -56,21 +60,15 @@ class FullScore:
 
     @property
     def axis(self) -> str:
-        """What the axis shows, upwards being better."""
-        return f"negative {self.metric}" if self.lower_is_better else self.metric
+        """What the axis shows; where less is better, it is drawn upside down."""
+        return f"{self.metric} (lower is better)" if self.lower_is_better else self.metric
 
     def upwards(self, value: float) -> float:
         return -value if self.lower_is_better else value
 
-    @property
-    def floor(self) -> float | None:
-        """Where charts end, upwards being better; None if they show everything."""
-        return -WORST_SHOWN * self.value if self.lower_is_better else None
-
     def to_page(self) -> dict[str, Any]:
         return {
             "metric": self.metric, "value": self.value, "lower": self.lower_is_better, "axis": self.axis,
-            "floor": self.floor,
         }  # fmt: skip
 
 
@@ -112,10 +110,28 @@ class Cloud:
         mine = np.flatnonzero(self.which == number)
         return mine, mine[frontier(self.points[mine])]
 
+    @cached_property
+    def limits(self) -> tuple[Range, Range]:
+        """From where to where sparsity and quality are drawn, on the page and in print, upwards being better."""
+        full, gold = float(self.measured.upwards(np.array(self.measured.full))), self.measured.gold
+        low, high = roomy([*self.x, gold])
+        floor = WORST_SHOWN * full if self.measured.better == "lower" else -np.inf
+        bottom, top = roomy([*self.y[self.y >= floor], full])
+        return (max(0.0, low), min(1.01, high)), (max(bottom, 0.0) if full >= 0 else bottom, top)
+
+    def bands(self, number: int) -> tuple[Ints, Floats] | None:
+        """The places of a series' frontier and where their values lie in 95 of 100 draws, upwards being better."""
+        within = self.measured.within
+        if within is None:
+            return None
+        _, best = self.of(number)
+        return best, np.sort(self.measured.upwards(within[:, best]), axis=0)
+
     def to_page(self) -> dict[str, Any]:
         """All points, also such as cannot be drawn: others speak of settings by their place."""
         measured, settings = self.measured, self.settings
-        own, extra = sorted({one.own for one in settings}), sorted({(one.window, one.globals) for one in settings})
+        own = sorted({(one.method, one.own) for one in settings})
+        extra = sorted({(one.window, one.globals) for one in settings})
         own_place, extra_place = ({one: place for place, one in enumerate(each)} for each in (own, extra))
         told = [name for name in TOLD if name in measured.columns and np.isfinite(measured.columns[name]).any()]
         return {
@@ -123,15 +139,24 @@ class Cloud:
             "sequences": measured.sequences,
             "series": column(self.which, "u1"),
             # A setting in words is what these two say; few words, since settings are all combinations of them.
-            "own": column([own_place[one.own] for one in settings], "u2"),
+            "own": column([own_place[one.method, one.own] for one in settings], "u2"),
             "extra": column([extra_place[one.window, one.globals] for one in settings], "u2"),
-            "ownWords": [own_words(one) for one in own],
+            "ownWords": [own_words(*one) for one in own],
             "extraWords": [", ".join(extra_words(*one)) for one in extra],
             "noWords": NO_PARAMETERS,
             "x": column(self.x, "f4"),
             # A perplexity that does not fit is far below any chart.
             "y": column(self.y.clip(*FINITE), "f4"),
             "best": column(measured.best, "u1"),
+            "limits": self.limits,
+            "full": float(measured.upwards(np.array(measured.full))),
+            # Intervals of the points on the frontiers, in the order of their places.
+            "within": None
+            if measured.within is None
+            else [
+                column(each.clip(*FINITE), "f4")
+                for each in np.sort(self.measured.upwards(measured.within[:, measured.best]), axis=0)
+            ],
             "told": {name: column(measured.columns[name], "f4") for name in told},
         }
 
@@ -193,18 +218,32 @@ def head_frontiers(cloud: Cloud, points: RecallPoints, window: int | None = None
     return HeadFrontiers(points, cloud.series, window, rows[best], which[best])
 
 
-def fixed_window(points: RecallPoints) -> int | None:
-    """The window to fix in charts of single heads: the paper's if the run has it, or else the most frequent."""
+def fixed_window(points: RecallPoints, task: str) -> int | None:
+    """The window to fix in charts of single heads: the paper's for the task if the run has it, or the most frequent."""
     found = Counter(one.window for one in points.settings if one.window and one.method != "window")
     if not found:
         return None
-    return next((window for window in FIXED_WINDOWS if window in found), found.most_common(1)[0][0])
+    return next((window for window in FIXED_WINDOWS.get(task, ()) if window in found), found.most_common(1)[0][0])
 
 
 def head_names(heads: Sequence[Head]) -> list[str]:
     """Heads in words; their kind only where there are several."""
     several = len({kind for kind, _, _ in heads}) > 1
     return [(f"{kind}, " if several else "") + f"layer {layer}, head {number}" for kind, layer, number in heads]
+
+
+def roomy(values: Sequence[float], room: float = 0.04) -> Range:
+    """A range with a little room around the values that are numbers."""
+    real = [float(one) for one in values if np.isfinite(one)] or [0.0, 1.0]
+    low, high = min(real), max(real)
+    more = room * (high - low or abs(high) or 1.0)
+    return low - more, high + more
+
+
+def compared_at(cloud: Cloud) -> float:
+    """The sparsity that heads are compared at first: a whole step of 5 % a little below that of the gold graphs."""
+    gold = cloud.measured.gold
+    return min(0.95, max(0.5, round(20 * gold - 1) / 20)) if np.isfinite(gold) else 0.5
 
 
 def dash(rank: int) -> str:

@@ -7,22 +7,27 @@ from functools import cached_property
 from typing import Any
 
 from ...errors import SparsefinderError
+from ...finders import finder_class
+from ...finders.registry import parameters_of
 from ...traces.store import Traces
 from ..bench.points import read_bench
 from ..folder import RunFolder
 from ..recipe import Recipe
 from ..sweep.measured import Measured, measured_recall, measured_scores
+from ..sweep.measured_setting import MeasuredSetting
 from ..sweep.settings import FULL
+from .answer import Answer, answer
 from .bench import BenchResults, bench_results
 from .charts import Cloud, FullScore, HeadFrontiers, fixed_window, head_frontiers
 from .clusters import ClusterTags, cluster_tags
 from .examples import SentenceTokens, read_examples
-from .map_finders import map_finders
+from .map_finders import leading_settings, map_finders
 from .methods import Series, series_of
 from .overview import read_score
 from .points import RecallPoints, read_recall_points, read_rows
 from .speech import NoTaggerError, tagger
 from .timing import RunningTimes, running_times
+from .training import TrainingCurves, training_curves
 from .validation import ValidationText
 
 __all__ = ["Content"]
@@ -82,7 +87,7 @@ class Content:
         """Frontiers of single heads: with all windows, and with the one that the paper fixes, if there is one."""
         if self.points is None or self.recall is None:
             return []
-        window = fixed_window(self.points)
+        window = fixed_window(self.points, self.recipe.task.kind)
         return [head_frontiers(self.recall, self.points, one) for one in ([None] if window is None else [None, window])]
 
     @cached_property
@@ -96,17 +101,43 @@ class Content:
 
     @cached_property
     def finders(self) -> dict[str, Any]:
-        return map_finders(self.folder, self.recipe) if self.examples else {}
+        """Those that maps are shown of, the leading method first."""
+        return map_finders(self.folder, self.recipe, self._leading) if self.examples else {}
+
+    @cached_property
+    def clustered(self) -> dict[str, Any]:
+        """Those that have clusters, in the same order."""
+        if not self.examples:
+            return {}
+        mine = [some for some in self._leading if "clusters" in parameters_of(finder_class(some[0].method))]
+        return map_finders(self.folder, self.recipe, mine, len(mine))
+
+    @cached_property
+    def _leading(self) -> list[list[MeasuredSetting]]:
+        return leading_settings(self.recall, self.recipe)
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """What the first screen says; None where nothing was measured."""
+        if self.recall is None:
+            return None
+        # Sentences to translate have no one length.
+        length = None if self.recipe.task.kind == "translation" else self.recipe.task.length
+        return answer(self.recall, self.scores, self.bench, self.timing, length)
+
+    @cached_property
+    def training(self) -> TrainingCurves | None:
+        return training_curves(self.folder)
 
     @cached_property
     def clusters(self) -> list[ClusterTags] | str:
         """Parts of speech in clusters, over the validation text; where there are none, why."""
-        if not self.finders:
+        if not self.clustered:
             return "This run has no finders yet, whose clusters could be looked at."
         try:
             pipeline = tagger(self.recipe.report.pos)
             text = ValidationText(self.folder, self.recipe)
-            found = cluster_tags(text.tokens(), text.vectors(), self.finders, pipeline)
+            found = cluster_tags(text.tokens(), text.vectors(), self.clustered, pipeline)
         except NoTaggerError as reason:
             return str(reason)
         except SparsefinderError as reason:

@@ -25,7 +25,7 @@ def column(values: Any, kind: Literal["u1", "u2", "u4", "f4"]) -> dict[str, str]
 
 def deflated(content: bytes) -> str:
     """Bytes as `DecompressionStream("deflate")` takes them."""
-    return base64.b64encode(zlib.compress(content, 6)).decode()
+    return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
 def safe_json(value: Any) -> str:

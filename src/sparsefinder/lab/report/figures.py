@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -14,6 +13,7 @@ from .content import Content
 from .figures_bench import bench_figure
 from .figures_clusters import cluster_figure
 from .figures_heads import heads_figure, heatmap_figure
+from .figures_look import LOOK
 from .figures_maps import maps_figure
 from .figures_pareto import pareto_figure
 from .figures_timing import sizes_figure, timing_figure
@@ -30,25 +30,6 @@ FIGURES: dict[str, Callable[[Content], Figure | None]] = {
     "timing": timing_figure,
     "timing-by-size": sizes_figure,
     "bench": bench_figure,
-}
-LOOK: Any = {
-    "font.family": "serif",
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.6,
-    "axes.grid": False,
-    "grid.linewidth": 0.4,
-    "grid.alpha": 0.5,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "lines.linewidth": 1.2,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    # A dollar sign in a token begins no formula.
-    "text.parse_math": False,
-    # Text as text, so that a figure can be searched.
-    "pdf.fonttype": 42,
 }
 
 

@@ -18,6 +18,7 @@ from ..folder import RunFolder
 from .bench import DASHES, BenchLine, BenchResults, bench_results
 from .charts import dash
 from .content import Content
+from .figures_look import TEXT
 from .methods import style
 
 __all__ = ["bench_figure", "write_chart"]
@@ -40,7 +41,7 @@ def bench_figure(content: Content) -> Figure | None:
     found = content.bench
     if found is None or len(found.lengths) < 2:
         return None
-    figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+    figure = Figure(figsize=(TEXT, 3.4), layout="constrained")
     axes = figure.subplots(1, 2)
     for panel, (name, title) in zip(axes, PANELS.items(), strict=True):
         _panel(panel, found, name, lambda line: style(line.entry.method).light)

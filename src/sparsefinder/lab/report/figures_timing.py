@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from .content import Content
-from .figures_pareto import line_look
+from .figures_look import COLUMN, TEXT, line_look, score_axis
 from .methods import Series, style
 from .timing import LINES, RunningTimes
 
@@ -15,12 +15,13 @@ __all__ = ["sizes_figure", "timing_figure"]
 
 
 def timing_figure(content: Content) -> Figure | None:
-    """Time on the left, quality on the right; the full model dashed."""
+    """Time above, quality below; the full model dashed."""
     if content.timing is None:
         return None
-    figure = Figure(figsize=(7.2, 2.7), layout="constrained")
-    axes = figure.subplots(1, 2)
+    figure = Figure(figsize=(COLUMN, 4.2), layout="constrained")
+    axes = figure.subplots(2, 1, sharex=True)
     _panels(axes[0], axes[1], content.timing, None)
+    axes[0].set_xlabel("")
     _legend(figure, axes[0])
     return figure
 
@@ -30,10 +31,10 @@ def sizes_figure(content: Content) -> Figure | None:
     timing = content.timing
     if timing is None or len(timing.sizes) < 2:
         return None
-    figure = Figure(figsize=(max(5.0, 1.9 * len(timing.sizes)), 3.8), layout="constrained")
+    figure = Figure(figsize=(TEXT, 3.8), layout="constrained")
     axes = figure.subplots(2, len(timing.sizes), sharex=True, sharey="row")
     for column, size in enumerate(timing.sizes):
-        _panels(axes[0, column], axes[1, column], timing, size)
+        _panels(axes[0, column], axes[1, column], timing, size, turned=column == 0)
         axes[0, column].set_title(f"block size {size}")
         axes[0, column].set_xlabel("")
         if column:
@@ -43,24 +44,27 @@ def sizes_figure(content: Content) -> Figure | None:
     return figure
 
 
-def _panels(time: Axes, quality: Axes, timing: RunningTimes, size: int | None) -> None:
+def _panels(time: Axes, quality: Axes, timing: RunningTimes, size: int | None, turned: bool = True) -> None:
+    """turned: whether the axis of the score has to be, which panels of a row share."""
     score = timing.score
     for method in timing.methods:
         curve = timing.curve(method, size)
         look = line_look(Series(method, "none", style(method).label, 0))
         blocks = [spot.blocks for spot in curve]
         seconds = [spot.seconds for spot in curve]
-        time.plot(blocks, seconds, label=style(method).label, **look)  # type: ignore[arg-type]
+        time.plot(blocks, seconds, label=style(method).label, **look)
         low, high = [spot.low for spot in curve], [spot.high for spot in curve]
         time.fill_between(blocks, low, high, color=style(method).light, alpha=0.15, linewidth=0)
-        quality.plot(blocks, [score.upwards(spot.score) for spot in curve], **look)  # type: ignore[arg-type]
+        quality.plot(blocks, [spot.score for spot in curve], **look)
     for method, dashes in LINES.items():
         line = timing.line(method)
         if line is not None:
             time.axhline(line.seconds, color="black", linestyle=dashes, linewidth=0.9, label=style(method).label)
-            quality.axhline(score.upwards(line.score), color="black", linestyle=dashes, linewidth=0.9)
+            quality.axhline(line.score, color="black", linestyle=dashes, linewidth=0.9)
     time.set(xlabel="Attended blocks", ylabel="Time (s)")
-    quality.set(xlabel="Attended blocks", ylabel=score.axis.capitalize() if score.lower_is_better else score.axis)
+    quality.set(xlabel="Attended blocks")
+    if turned:
+        score_axis(quality, score)
     for axes in (time, quality):
         axes.grid(visible=True)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -68,4 +72,5 @@ def _panels(time: Axes, quality: Axes, timing: RunningTimes, size: int | None) -
 
 def _legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    narrow = figure.get_figwidth() < TEXT
+    figure.legend(handles, labels, loc="outside upper center", ncols=2 if narrow else len(labels))

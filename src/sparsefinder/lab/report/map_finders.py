@@ -1,67 +1,93 @@
-"""Which finders attention maps are shown for: one fitted setting of each method, and a window that needs no fitting."""
+"""Which finders attention maps are shown for: of the leading methods the setting that the first screen speaks of, and a
+window that needs no fitting.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from torch import Tensor
+import numpy as np
 
-from ...finders import Finder, GlobalTokens, Heads, Union, Window, finder_class, methods
+from ...errors import InputError
+from ...finders import Finder, GlobalTokens, Window, finder_class, methods
+from ...finders.fixed import united
 from ...finders.registry import parameters_of
-from ...fitted import Sparsefinder
 from ...traces.store import Site, Traces
 from ..folder import RunFolder
 from ..recipe import Recipe
+from ..sweep.fit_stage import settings_of
+from ..sweep.measured_setting import MeasuredSetting
+from ..sweep.run_finders import RunFinders
+from ..sweep.settings import Setting
+from ..sweep.summary import COSTED
+from .charts import Cloud
+from .rankings import ranking, reaching
 
-__all__ = ["map_finders"]
+__all__ = ["FIXED_LABEL", "leading_settings", "map_finders"]
 
 # More methods than this would make the page large, and a list that nobody reads.
 MOST = 4
-# What every finder is united with: the paper's local and global patterns.
+# What needs no finding: the paper's local and global patterns.
 FIXED = Window(11) | GlobalTokens(1)
-FIXED_LABEL = "window 11 + first token"
+FIXED_LABEL = "window 11, 1 global token"
+# The fixed patterns that a finder is united with where no sweep says it.
+EXTRA = (11, 1)
 
 
-def map_finders(folder: RunFolder, recipe: Recipe) -> dict[str, Mapping[Site, Finder]]:
-    """Finders by the name that readers see, the most telling first."""
-    by_method: dict[str, list[tuple[str, Sparsefinder]]] = {}
-    for path in sorted((folder / "finders").glob("*/finders.json")):
-        fitted = Sparsefinder.from_pretrained(path.parent)
-        if len(fitted):
-            one = next(iter(fitted.values()))
-            by_method.setdefault(_part(one).about.name, []).append((_described(one), fitted))
+def map_finders(
+    folder: RunFolder, recipe: Recipe, leading: Iterable[Sequence[MeasuredSetting]], most: int = MOST
+) -> dict[str, Mapping[Site, Finder]]:
+    """Finders by the name that readers see, the leading method first.
+
+    leading: of each method its settings, what is wanted most first; the first that can be made is taken.
+    """
+    made = RunFinders(folder, recipe.seed)
     chosen: dict[str, Mapping[Site, Finder]] = {}
-    # In the order of methods, with clusters to look at first; variants of blocks are there for their time.
-    order = list(methods())
-    ranked = sorted(by_method, key=lambda name: ("block" in parameters_of(finder_class(name)), order.index(name)))
-    for found in [by_method[method] for method in ranked[:MOST]]:
-        label, fitted = sorted(found, key=lambda one: _natural(one[0]))[len(found) // 2]
-        chosen[f"{label} + {FIXED_LABEL}"] = {site: one | FIXED for site, one in fitted.items()}
+    for settings in leading:
+        if len(chosen) < most:
+            for label, found in _possible(made, settings):
+                chosen[label] = found
+                break
     everywhere = Traces.open(folder / "traces/valid").sites
-    chosen[FIXED_LABEL] = dict.fromkeys(everywhere, FIXED)
-    return chosen
+    return chosen | {FIXED_LABEL: dict.fromkeys(everywhere, FIXED)}
 
 
-def _part(finder: Finder) -> Finder:
-    """The method of a finder that is united with others, or has several for its heads."""
-    return _part(finder.finders[0]) if isinstance(finder, Union | Heads) else finder
+def leading_settings(recall: Cloud | None, recipe: Recipe) -> list[list[MeasuredSetting]]:
+    """The settings of each method that competes, the leading method and its sparsest setting of a high recall first.
+
+    Before a sweep, those of the recipe, methods with clusters to look at first.
+    """
+    if recall is None:
+        by_method: dict[str, list[MeasuredSetting]] = {}
+        for one in settings_of(recipe):
+            if finder_class(one.method).about.family != "reference" and one.inputs != "none":
+                by_method.setdefault(one.method, []).append(
+                    MeasuredSetting(one.method, one.inputs, one.as_json, *EXTRA)
+                )
+        return [some[len(some) // 2 :] + some[: len(some) // 2] for some in by_method.values()]
+    first = [one.series for one in reaching(recall, COSTED, COSTED)]
+    order = dict.fromkeys([*first, *(one.series for one in ranking(recall))])
+    found = []
+    for series in order:
+        kind = methods().get(series.method)
+        # A window is there anyway, and blocks are there for their time.
+        if kind is None or series.inputs == "none" or "block" in parameters_of(kind):
+            continue
+        mine, _ = recall.of(recall.series.index(series))
+        enough = recall.y[mine] >= COSTED
+        places = mine[np.lexsort((-np.where(enough, recall.x[mine], recall.y[mine]), ~enough))]
+        found.append([recall.settings[place] for place in places])
+    return found
 
 
-def _described(finder: Finder) -> str:
-    """A fitted finder in words: its method and settings."""
-    one = _part(finder)
-    words = [one.about.label]
-    for name in parameters_of(type(one)):
-        value = getattr(one, name)
-        # Nothing, no steps, no window: what is switched off is not said.
-        if isinstance(value, int | float) and not isinstance(value, bool) and value:
-            words.append(f"{value} clusters" if name == "clusters" else f"{name.replace('_', ' ')} {value:g}")
-        elif isinstance(value, Tensor):
-            words.append(f"{name.replace('_', ' ')} per head, {float(value.double().mean()):.3g} on average")
-    return ", ".join(words)
-
-
-def _natural(label: str) -> list[tuple[int, str]]:
-    """Numbers in the order of their size."""
-    words = label.replace(",", " ").split()
-    return [(int(word), "") if word.isdigit() else (0, word) for word in words]
+def _possible(made: RunFinders, settings: Sequence[MeasuredSetting]) -> Iterator[tuple[str, dict[Site, Finder]]]:
+    """The finders of those settings whose fits are there."""
+    for one in settings:
+        try:
+            values = json.loads(one.own)
+            finders = made.of(Setting(one.method, one.inputs, tuple(sorted(values.items()))))
+        except InputError:
+            continue
+        label = f"{finder_class(one.method).about.label}: {one.words()}"
+        yield label, {site: united(each, one.window, one.globals) for site, each in finders.items()}

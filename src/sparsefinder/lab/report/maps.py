@@ -1,7 +1,10 @@
 """Attention maps: for a few sentences, what every head attends to, what finders predict and what weights come of it.
 
-Weights are lists of keys and predicted graphs bitmaps, deflated layer by layer, so that a browser opens only what
-is looked at. What does not fit into the page is left out, whole finders of whole sentences, the last first, and named.
+Weights are lists of keys and predicted graphs bitmaps, deflated layer by layer, so that a browser opens only what is
+looked at. A query all of whose gold pairs are predicted has the weights of full attention: only those of the others are
+kept. Bitmaps go key by key: which queries find a key differs less from one to the next than which keys a query finds,
+and deflates to as little as a quarter. What does not fit into the page is left out, whole finders of whole sentences,
+the last first, and named.
 """
 
 from __future__ import annotations
@@ -22,11 +25,14 @@ from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from .encoding import deflated
 from .examples import SentenceTokens, sample_of
+from .patterns import PATTERNS, pattern_shares, telling_heads
 
 __all__ = ["attention_maps", "weights_of"]
 
 # Weights go to the page as bytes: in so many steps.
 WEIGHT_STEPS = 255
+# In place of a number of keys: the same as in full attention.
+SAME = 65535
 
 
 def attention_maps(
@@ -62,7 +68,21 @@ def attention_maps(
     sites = [{"kind": kind, "layer": layer} for kind, layer in traces.sites]
     return {
         "finders": list(finders), "sites": sites, "sentences": shown, "leftOut": left_out, "weightSteps": WEIGHT_STEPS,
+        "same": SAME,
+        "start": _start(shown[0]["found"]) if shown else None,
     }  # fmt: skip
+
+
+def _start(found: Mapping[str, Any]) -> dict[str, int]:
+    """The head worth seeing first: where the leading finder finds most of what the last, a window, misses."""
+    leading, window = (list(found.values())[place] for place in (0, -1))
+    gains = {
+        (int(site), head): (share or 0) - (window[site]["recall"][head] or 0 if site in window else 0)
+        for site, maps in leading.items()
+        for head, share in enumerate(maps["recall"])
+    }
+    site, head = max(gains, key=lambda one: gains[one], default=(0, 0))
+    return {"site": site, "head": head}
 
 
 class _Sentence:
@@ -99,14 +119,25 @@ class _Sentence:
             # From the matrix, which is at hand: listing the pairs would take several times as long.
             found, hits, gold_pairs = (each.sum((-1, -2)) for each in (predicted, predicted & wanted, wanted))
             ratios = recall(hits, gold_pairs), sparsity(found, graph.grid.degrees().sum())
-            bits = np.packbits(predicted.numpy().reshape(-1), bitorder="little").tobytes()
+            bits = np.packbits(predicted.mT.numpy().reshape(-1), bitorder="little").tobytes()
+            complete = ~(wanted & ~predicted).any(-1)
             yield (
                 place,
                 {
                     **{name: _rounded(each) for name, each in zip(("recall", "sparsity"), ratios, strict=True)},
-                    "data": deflated(_lists(weights_of(sample, graph)) + bits),
+                    "data": deflated(_lists(weights_of(sample, graph), complete) + bits),
                 },
             )
+
+    def telling(self) -> dict[str, dict[str, int]]:
+        """The heads that show most of each pattern."""
+        heads, shares = [], {name: list[float]() for name in PATTERNS}
+        for place, (site, _, weights) in self.samples.items():
+            example = self.examples[site[0]]
+            heads += [{"site": place, "head": head} for head in range(len(weights))]
+            for name, some in pattern_shares(weights, example.queries, example.keys).items():
+                shares[name] += some.tolist()
+        return {name: heads[one] for name, one in telling_heads(shares).items()}
 
     def to_page(self) -> dict[str, Any]:
         tokens = {kind: {"queries": list(one.queries), "keys": list(one.keys)} for kind, one in self.examples.items()}
@@ -115,7 +146,7 @@ class _Sentence:
         causal = {str(place): sample.layout.causal for place, (_, sample, _) in self.samples.items()}
         return {
             "sequence": first.sequence, "text": first.text, "tokens": tokens, "heads": heads, "causal": causal,
-            "gold": self.gold,
+            "gold": self.gold, "telling": self.telling(),
         }  # fmt: skip
 
 
@@ -133,10 +164,14 @@ def _rounded(ratios: Tensor) -> list[float | None]:
     return [None if one != one else round(one, 4) for one in ratios.tolist()]
 
 
-def _lists(weights: Tensor) -> bytes:
+def _lists(weights: Tensor, same: Tensor | None = None) -> bytes:
     """For every head and query: how many keys have weight; then the keys, each as its distance from the one before it
     in the row; then the weights in steps, at least one. 16, 16 and 8 bits.
+
+    same: the rows that are those of full attention, and are not listed.
     """
+    if same is not None:
+        weights = weights.masked_fill(same[..., None], 0)
     array: NDArray[np.float32] = weights.float().numpy()
     counts = (array > 0).sum(-1).reshape(-1)
     keys = np.nonzero(array > 0)[2]
@@ -145,6 +180,8 @@ def _lists(weights: Tensor) -> bytes:
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])[counts > 0]
     steps[first] = keys[first]
     values = np.rint(array[array > 0] * WEIGHT_STEPS).clip(1, WEIGHT_STEPS)
+    if same is not None:
+        counts[same.numpy().reshape(-1)] = SAME
     return counts.astype("<u2").tobytes() + steps.astype("<u2").tobytes() + values.astype("u1").tobytes()
 
 

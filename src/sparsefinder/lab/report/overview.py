@@ -90,7 +90,7 @@ def _teacher(recipe: Recipe) -> str:
     if task.checkpoint is not None:
         return task.checkpoint
     model = task.model or {}
-    name = str(model.get("architecture", "MarianMTModel"))
+    name = str(model.get("architecture", task.architecture))
     size = model.get("hidden_size", model.get("d_model"))
     return name + (f", {size} wide" if size else "") + ", from scratch"
 

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import base64
 import html
+from collections.abc import Mapping
 from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..sweep.measured_setting import NO_PARAMETERS
-from ..sweep.summary import COSTED, RECALLS
-from .bench import DASHES
-from .charts import SLIDER_STEPS, dash, head_names
-from .clusters import SIDES
 from .content import Content
 from .encoding import safe_json
-from .maps import attention_maps
-from .methods import Series, style
-from .overview import facts, provenance
-from .rankings import TOLERANCE, Line, methods_table
-from .verdict import verdict
+from .page_data import page_data
 
-__all__ = ["page"]
-
-# Characters of data at most: a page stays under 15 MB. Maps get what the rest leaves.
-MOST_CHARACTERS = 13_000_000
+__all__ = ["page", "written"]
 
 
 def page(content: Content) -> str:
-    """The whole page as HTML."""
+    """The whole page of a run as HTML."""
+    return written(page_data(content))
+
+
+def written(data: Mapping[str, Any]) -> str:
+    """Data for the scripts as a page."""
     return Template((files(__package__) / "assets/template.html").read_text(encoding="utf-8")).substitute(
-        title=html.escape(f"{content.recipe.name} – Sparsefinder"),
+        title=html.escape(f"{data['name']} – Sparsefinder"),
         styles="\n".join(_assets(".css").values()),
         modules=safe_json({"imports": {f"report/{name}": _url(name, text) for name, text in _assets(".js").items()}}),
-        data=safe_json(_data(content)),
+        data=safe_json(data),
     )
 
 
@@ -51,112 +45,3 @@ def _url(name: str, script: str) -> str:
     `report/chart.js` and not `./chart.js`, since nothing is relative to an address like these.
     """
     return f"data:text/javascript;base64,{base64.b64encode(f'{script}//# sourceURL=report/{name}'.encode()).decode()}"
-
-
-def _data(content: Content) -> dict[str, Any]:
-    """What the scripts find in the element `data`; what the run does not have is None."""
-    recipe, points, score = content.recipe, content.points, content.score
-    data: dict[str, Any] = {
-        "name": recipe.name,
-        "description": recipe.description,
-        "facts": facts(content.folder, recipe, score, points, content.measured_recall, content.measured_scores),
-        "series": [_series(one) for one in content.series],
-        "score": None if score is None else score.to_page(),
-        "scores": None if content.scores is None else content.scores.to_page(),
-        **_recall(content),
-        "clusters": _clusters(content),
-        "timing": _timing(content),
-        "bench": _bench(content),
-        "provenance": provenance(content.folder, recipe),
-        "maps": None,
-    }
-    if content.traces is not None and content.examples and recipe.report.sentences:
-        left = MOST_CHARACTERS - len(safe_json(data))
-        data["maps"] = attention_maps(content.traces, content.examples, content.finders, recipe.report.sentences, left)
-    return data
-
-
-def _recall(content: Content) -> dict[str, Any]:
-    """All that follows from the points of recall."""
-    points, recall = content.points, content.recall
-    if points is None or recall is None:
-        return {"recall": None, "heads": None, "verdict": [], "methods": []}
-    named = zip(points.heads, head_names(points.heads), strict=True)
-    return {
-        "recall": recall.to_page(),
-        "verdict": verdict(recall, content.scores, content.score),
-        "methods": [_line(content, line) for line in methods_table(recall, content.scores, content.score)],
-        "recalls": RECALLS,
-        "tolerance": TOLERANCE,
-        "heads": {
-            "names": [
-                {"kind": kind, "layer": layer, "head": head, "name": name} for (kind, layer, head), name in named
-            ],
-            "gold": [round(float(one), 4) for one in points.gold_by_head],
-            "frontiers": [one.to_page() for one in content.heads],
-            "sliderSteps": SLIDER_STEPS,
-        },
-    }
-
-
-def _clusters(content: Content) -> dict[str, Any]:
-    """The counts, or why there are none."""
-    found = content.clusters
-    if isinstance(found, str):
-        return {"why": found}
-    return {"found": [one.to_page() for one in found], "sides": SIDES, "sequences": found[0].sequences}
-
-
-def _timing(content: Content) -> dict[str, Any] | None:
-    if content.timing is None:
-        return None
-    timing = content.timing.to_page()
-    for method in timing["methods"]:
-        method["style"] = _style(method["method"], 0)
-    return timing
-
-
-def _bench(content: Content) -> dict[str, Any] | None:
-    if content.bench is None:
-        return None
-    found = content.bench.to_page()
-    for line in found["lines"]:
-        line["style"] = _style(line["method"], line["rank"])
-        line["style"]["dash"] = DASHES.get(line["method"], line["style"]["dash"])
-    return found
-
-
-def _series(one: Series) -> dict[str, Any]:
-    about = {"label": one.label, "method": one.method, "competes": one.competes, "bound": one.bound}
-    return about | _style(one.method, one.rank)
-
-
-def _style(method: str, rank: int) -> dict[str, Any]:
-    look = style(method)
-    return {"light": look.light, "dark": look.dark, "marker": look.marker, "rank": rank, "dash": dash(rank)}
-
-
-def _line(content: Content, line: Line) -> dict[str, Any]:
-    recall, scores = content.recall, content.scores
-    assert recall is not None
-    reached = [
-        None
-        if one is None
-        else {
-            "sparsity": one.sparsity,
-            "words": recall.settings[one.place].words() or NO_PARAMETERS,
-            "cost": one.cost if wanted == COSTED else None,
-        }
-        for wanted, one in zip(RECALLS, line.at_recall, strict=True)
-    ]
-    at_score = None
-    if line.at_score is not None and scores is not None:
-        at_score = {
-            "sparsity": line.at_score.sparsity,
-            "words": scores.settings[line.at_score.place].words() or NO_PARAMETERS,
-        }
-    return {
-        "series": content.series.index(line.series), "points": line.points, "hypervolume": line.hypervolume,
-        "within": line.within, "reached": reached, "scored": line.scored, "score": at_score,
-        "scoreHypervolume": line.score_hypervolume, "scoreWithin": line.score_within,
-    }  # fmt: skip

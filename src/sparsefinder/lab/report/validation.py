@@ -13,6 +13,7 @@ from ...errors import SparsefinderError
 from ...traces.store import Site
 from ..device import device_of
 from ..folder import RunFolder
+from ..progress import steps
 from ..recipe import Recipe
 from ..tasks import Inputs, Tokens
 from ..tasks import task as task_of
@@ -54,12 +55,10 @@ class ValidationText:
     @torch.inference_mode()
     def vectors(self) -> Iterator[Mapping[Site, Vectors]]:
         """The queries and keys of each sequence, on the CPU."""
-        from tqdm.auto import tqdm
-
         from ...hf.models import record
 
         model = self.task.load(self.teacher)
-        with tqdm(total=len(self.sequences), desc="validation text", unit="sequence", disable=None) as bar:
+        with steps("validation text", len(self.sequences), "sequence") as bar:
             for some in ordered_batches(self.sequences, self.recipe.trace.batch):
                 (batch,) = self.task.batches(self.teacher, some, len(some))
                 with record(model, kinds=self.kinds, layers=self.recipe.trace.layers) as records:

@@ -2,7 +2,7 @@
 
 import { draw } from "report/elements.js";
 
-export const SPARSITY_TITLE = "sparsity (% of pairs left out)";
+export const SPARSITY_TITLE = "sparsity (% of pairs skipped)";
 
 // frame: {width, inner, across, upwards}, as a chart is laid out.
 export function axes(options, frame) {
@@ -27,7 +27,10 @@ function columns(axis, { inner, across }) {
 
 function rows(axis, { inner, upwards }) {
   const values = axis.ticks ?? ticks(axis.range, 6);
-  const format = axis.format ?? plain(values);
+  // Where less is better, the axis is upside down, and has the numbers that were measured.
+  const shown = (value) => (axis.flipped ? -value : value);
+  const plainly = plain(values);
+  const format = axis.format ?? ((value) => plainly(shown(value)));
   return values.flatMap((value) => [
     draw("path", { class: "gridline", d: `M${inner.left} ${upwards(value)}H${inner.right}` }),
     draw("text", { x: inner.left - 8, y: upwards(value) + 4, "text-anchor": "end" }, format(value)),
@@ -84,7 +87,11 @@ function plain(values) {
   const step = Math.min(...values.slice(1).map((value, place) => value - values[place]));
   let digits = 0;
   while (digits < 6 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6) digits++;
-  return (value) => value.toFixed(digits).replace("-", "−");
+  return (value) =>
+    value
+      .toFixed(digits)
+      .replace(/^-(0\.?0*)$/, "$1")
+      .replace("-", "−");
 }
 
 // A range with a little room around the values.

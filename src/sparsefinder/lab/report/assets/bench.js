@@ -3,7 +3,7 @@
 import { roomy } from "report/axes.js";
 import { chart } from "report/chart.js";
 import { data } from "report/data.js";
-import { choice, figure, make, note, numbers, section, table, withCode } from "report/elements.js";
+import { choice, figure, make, nothing, numbers, section, table } from "report/elements.js";
 import { duration, percent } from "report/format.js";
 import { swatch } from "report/markers.js";
 
@@ -14,18 +14,15 @@ const MEASURES = [
 const TICKS = [1, 2, 5];
 
 export function showBench() {
-  const host = section("timing");
+  const host = section("bench");
   const { bench } = data;
-  host.append(make("h3", { style: "margin-top: 2rem" }, "Every finder, by length"));
   if (!bench)
-    return host.append(
-      note(withCode("How fast every finder is on this model was not measured: `sparsefinder bench RUN` does.")),
-    );
+    return nothing("bench", "How fast every finder is on this model was not measured: `sparsefinder bench RUN` does.");
   host.append(
     make(
       "p",
       {},
-      `Medians for a sequence in ${bench.layers} layers of ${bench.heads} heads on ${bench.threads} threads, all in turn; `,
+      `Medians for a sequence in ${bench.layers} layers of ${bench.heads} heads on ${bench.threads} thread${bench.threads === 1 ? "" : "s"}, all in turn; `,
       "recall and sparsity on text that nothing was fitted to.",
     ),
     ...(bench.lengths.length > 1 ? crossover() : []),
@@ -38,6 +35,8 @@ export function showBench() {
 function crossover() {
   const view = chart({
     label: "Time by number of tokens",
+    name: `${data.name} bench`,
+    labels: true,
     x: {
       title: "tokens in a sequence",
       range: roomy(data.bench.lengths.map(Math.log2)),
@@ -45,16 +44,18 @@ function crossover() {
       format: (value) => Math.round(2 ** value).toLocaleString("en"),
     },
     ...chartOptions(MEASURES[0].value),
+    columns: (line, place) => ({ ...line.spots[place] }),
   });
   view.box.id = "bench-chart";
-  const measure = choice("Time of", MEASURES, (value) => view.update(chartOptions(value)));
+  const measure = choice("Time of", MEASURES, (value) => view.update(chartOptions(value)), { key: "time" });
+  view.update(chartOptions(measure.select.value));
   const keys = data.bench.lines.map((line) =>
     make("span", { class: "key" }, swatch(line.style), make("span", {}, line.label)),
   );
   return [
     make("div", { class: "controls" }, measure.label),
     make("div", { class: "legend" }, keys),
-    figure("Time by length", view.box),
+    figure("Time by length", view.box, { saves: view.saves }),
   ];
 }
 
@@ -64,6 +65,7 @@ function chartOptions(measure) {
       const spots = line.spots.filter((spot) => spot[measure] !== null);
       return {
         number,
+        method: line.method,
         look: line.style,
         label: line.label,
         spots,
@@ -124,10 +126,9 @@ function byLength() {
   const held = make("div", { id: "bench-table" });
   const show = (length) => held.replaceChildren(lengthTable(Number(length), lines));
   const options = lengths.map((length) => ({ value: length, text: `${length.toLocaleString("en")} tokens` }));
-  show(lengths.at(-1));
+  const chosen = choice("Length", options, show, { key: "length", start: lengths.at(-1) });
+  show(chosen.select.value);
   if (lengths.length === 1) return [held];
-  const chosen = choice("Length", options, show);
-  chosen.select.value = lengths.at(-1);
   return [make("div", { class: "controls" }, chosen.label), held];
 }
 

@@ -1,93 +1,106 @@
-// A chart of lines and points that tells what it shows to the pointer and to the keyboard.
+// A chart of lines and points that tells what it shows to the pointer and to the keyboard, zooms, and can be saved.
 //
-// options: label, x and y ({title, range, and maybe format and ticks}), lines ([{number, look, label, xs, ys, all, best}]),
-// rules ([{axis, value, label}]), star ({x, y, label}), describe(line, place) -> words of a point,
-// whether lines follow the legend (`legend`).
+// options: label, name (of its files), x and y ({title, range, and maybe format and ticks}), lines ([{number, method,
+// inputs, look, label, xs, ys, all, best, and maybe low and high: the band of `best`}]), rules ([{axis, value, label}]),
+// star ({x, y, label}), describe(line, place) -> words of a point, columns(line, place) -> its numbers by name for a
+// table, whether lines follow the legend (`legend`) and have their names at their ends (`labels`).
 // `all` and `best` are places in xs and ys: every point, faint, and those on the line, strong.
 
 import { drawn } from "report/chart_drawing.js";
+import { followKeys, followPointer } from "report/chart_input.js";
 import { make, onWidth } from "report/elements.js";
+import { toggleAlone } from "report/legend.js";
 import { colour, SHAPES } from "report/markers.js";
-import { hiddenSeries, pointedSeries } from "report/signals.js";
+import { saveButtons } from "report/saving.js";
+import { hiddenSeries, isPointed, keyOf, pointedMethod } from "report/signals.js";
 
-const REACH = 26;
+const GAP = 16;
 
 export function chart(options) {
   const box = make("div", { class: "chart" });
   const tip = make("div", { class: "tip", role: "status", "aria-live": "polite", hidden: true });
-  let view = null;
-  const show = (spot) => {
-    view.ring.setAttribute("d", spot ? SHAPES.o(spot.px, spot.py, 8) : "");
-    tip.hidden = !spot;
-    if (spot) tell(tip, spot, options.describe(spot.line, spot.place), box.clientWidth);
+  const whole = make("button", { type: "button", class: "plain whole", onclick: () => act.whole() }, "Whole chart");
+  let view = null,
+    zoomed = null;
+  const act = {
+    show(spot) {
+      const told = spot && spot.place !== null;
+      view.ring.setAttribute("d", told ? SHAPES.o(spot.px, spot.py, 8) : "");
+      tip.hidden = !told;
+      if (told) tell(tip, spot, options.describe(spot.line, spot.place), box.clientWidth);
+      pointedMethod.set(spot ? keyOf(spot.line) : null);
+    },
+    zoom(ranges) {
+      zoomed = ranges;
+      render();
+    },
+    whole: () => zoomed && act.zoom(null),
+    alone: (line) => options.legend && toggleAlone(line.number),
   };
   const render = () => {
-    view = drawn(options, box.clientWidth);
-    box.replaceChildren(view.node, tip);
-    followPointer(view, show);
-    followKeys(view, show);
+    const focused = view && document.activeElement === view.node;
+    const now = zoomed ? within(options, zoomed) : options;
+    view = drawn(now, box.clientWidth);
+    tip.hidden = true;
+    box.replaceChildren(view.node, ...(zoomed ? [whole] : []), tip);
+    box.dataset.zoomed = zoomed ? "yes" : "no";
+    followPointer(view, act);
+    followKeys(view, act);
+    fade(view, pointedMethod.get());
+    if (focused) view.node.focus();
   };
   onWidth(box, render);
-  if (options.legend) {
-    hiddenSeries.listen(() => view && render());
-    pointedSeries.listen((number) => view && fade(view, number));
-  }
+  if (options.legend) hiddenSeries.listen(() => view && render());
+  pointedMethod.listen((pointed) => view && fade(view, pointed));
   return {
     box,
+    saves: saveButtons({ name: options.name, svg: () => view.node, rows: () => rowsOf(options) }),
     update(changes) {
       Object.assign(options, changes);
+      zoomed = null;
       if (view) render();
     },
   };
 }
 
-// Words about a point above it, or below where there is no room.
+// The same chart, a part of it.
+function within(options, { x, y }) {
+  const part = (axis, range) => ({
+    ...axis,
+    range,
+    ticks: axis.ticks?.filter((tick) => tick >= range[0] && tick <= range[1]),
+  });
+  return { ...options, x: part(options.x, x), y: part(options.y, y) };
+}
+
+// Words about a point beside it, or above or below where there is no room: it stays in sight.
 function tell(tip, { line, px, py }, words, width) {
   tip.replaceChildren(
     make("strong", { style: `color:${colour(line.look)}` }, line.label),
     ...words.map((text) => make("span", {}, text)),
   );
-  const left = Math.min(Math.max(px - tip.offsetWidth / 2, 2), width - tip.offsetWidth - 2);
-  const above = py - tip.offsetHeight - 14;
-  tip.style.transform = `translate(${left}px, ${above > 0 ? above : py + 14}px)`;
-}
-
-function followPointer({ node, spots }, show) {
-  node.addEventListener("pointermove", (event) => {
-    const { left, top } = node.getBoundingClientRect();
-    show(nearestSpot(spots, event.clientX - left, event.clientY - top));
-  });
-  node.addEventListener("pointerleave", () => show(null));
-  node.addEventListener("blur", () => show(null));
-}
-
-// Left and right go along a line, up and down from line to line.
-function followKeys({ node, lines }, show) {
-  let [line, step] = [0, -1];
-  node.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") return show(null);
-    const along = { ArrowRight: 1, ArrowLeft: -1 }[event.key] ?? 0;
-    const across = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0;
-    if ((!along && !across) || !lines.length) return;
-    event.preventDefault();
-    line = (line + across + lines.length) % lines.length;
-    step = Math.min(Math.max(step + along, 0), lines[line].length - 1);
-    show(lines[line][step]);
-  });
-}
-
-// All lines but the one of a series stand back; none does where no series is pointed at.
-function fade({ groups }, number) {
-  for (const group of groups) group.node.classList.toggle("faded", number !== null && group.number !== number);
-}
-
-// The point under the pointer; one on a line is easier to hit than one of the cloud.
-function nearestSpot(spots, x, y) {
-  let best = null,
-    least = REACH * REACH;
-  for (const spot of spots) {
-    const distance = ((spot.px - x) ** 2 + (spot.py - y) ** 2) * (spot.strong ? 0.5 : 1);
-    if (distance < least) [best, least] = [spot, distance];
+  tip.style.transform = "";
+  const [wide, high] = [tip.offsetWidth, tip.offsetHeight];
+  const beside = px + GAP + wide <= width ? px + GAP : px - GAP - wide >= 0 ? px - GAP - wide : null;
+  if (beside !== null) tip.style.transform = `translate(${beside}px, ${Math.max(2, py - high / 2)}px)`;
+  else {
+    const left = Math.min(Math.max(px - wide / 2, 2), width - wide - 2);
+    const above = py - high - GAP;
+    tip.style.transform = `translate(${left}px, ${above > -high / 2 ? above : py + GAP}px)`;
   }
-  return best;
+}
+
+// All lines but those of a method stand back; none does where no method is pointed at.
+function fade({ groups }, pointed) {
+  const here = pointed !== null && groups.some(({ line }) => isPointed(line, pointed));
+  for (const { node, line } of groups) node.classList.toggle("faded", here && !isPointed(line, pointed));
+}
+
+// Every point as a row, whether it is drawn or not.
+function rowsOf({ lines, columns }) {
+  const rows = lines.flatMap((line) =>
+    [...(line.all ?? []), ...line.best].map((place) => ({ method: line.label, ...columns(line, place) })),
+  );
+  const names = Object.keys(rows[0] ?? {});
+  return [names, ...rows.map((row) => names.map((name) => row[name]))];
 }

@@ -1,7 +1,7 @@
 // One table of tags and clusters: rows are tags, columns clusters.
 
 import { make } from "report/elements.js";
-import { DARK } from "report/markers.js";
+import { heat } from "report/markers.js";
 
 const heading = (scope, text) => make("th", { scope }, text);
 const total = (count) => make("td", { class: "total" }, String(count));
@@ -16,7 +16,7 @@ export function clusterTable(counts, clusters, tags, given, side) {
   const cell = (cluster, tag) => {
     const share = at(cluster, tag) / Math.max(1, given === "cluster" ? ofCluster[cluster] : ofTag[tag]);
     const text = share >= 0.005 ? (100 * share).toFixed(0) : "";
-    return make("td", { class: `cell${share > DARK ? " strong" : ""}`, style: `--share:${share}` }, text);
+    return make("td", { class: "cell", style: heat(share) }, text);
   };
   const columns = places.map((one) => heading("col", String(one)));
   const head = make("tr", {}, heading("col", "tag"), columns, heading("col", "tokens"));
@@ -41,13 +41,17 @@ function captionOf(given, side) {
 const framed = (caption, head, rows, foot) =>
   make(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    {},
+    make("p", { class: "caption" }, caption),
     make(
-      "table",
-      { class: "grid" },
-      make("caption", {}, caption),
-      make("thead", {}, head),
-      make("tbody", {}, rows),
-      make("tfoot", {}, foot),
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+      make(
+        "table",
+        { class: "grid", "aria-label": caption },
+        make("thead", {}, head),
+        make("tbody", {}, rows),
+        make("tfoot", {}, foot),
+      ),
     ),
   );

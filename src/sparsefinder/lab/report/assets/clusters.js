@@ -2,12 +2,13 @@
 
 import { clusterTable } from "report/cluster_table.js";
 import { data, inflate } from "report/data.js";
-import { choice, figure, make, note, refill, section, withCode } from "report/elements.js";
+import { choice, figure, make, nothing, refill, section } from "report/elements.js";
 import { rowName } from "report/grid.js";
+import { saveButtons } from "report/saving.js";
 
 export function showClusters() {
   const host = section("clusters");
-  if (data.clusters.why) return host.append(note(withCode(data.clusters.why)));
+  if (data.clusters.why) return nothing("clusters", data.clusters.why);
   const { found, sequences } = data.clusters;
   const state = { finder: found[0], ...found[0].start, given: "cluster" };
   const tables = make("div", { class: "pair", id: "cluster-tables" });
@@ -39,16 +40,31 @@ function controls(state, update) {
       refill(layer.select, layersOf(state), state.site);
       showHeads();
     },
+    { key: "clusters-of" },
   );
-  const layer = choice("Layer", layersOf(state), (value) => {
-    state.site = Number(value);
-    state.head = Math.min(state.head, state.finder.sites[state.site].heads - 1);
-    showHeads();
-  });
-  const head = choice("Head", headsOf(state), (value) => {
-    state.head = Number(value);
-    update();
-  });
+  state.finder = data.clusters.found[finder.select.value];
+  Object.assign(state, state.finder.start);
+  const layer = choice(
+    "Layer",
+    layersOf(state),
+    (value) => {
+      state.site = Number(value);
+      state.head = Math.min(state.head, state.finder.sites[state.site].heads - 1);
+      showHeads();
+    },
+    { key: "clusters-layer", start: state.site },
+  );
+  state.site = Number(layer.select.value);
+  const head = choice(
+    "Head",
+    headsOf(state),
+    (value) => {
+      state.head = Number(value);
+      update();
+    },
+    { key: "clusters-head", start: state.head },
+  );
+  state.head = Number(head.select.value);
   const given = choice(
     "Shares",
     [
@@ -59,13 +75,13 @@ function controls(state, update) {
       state.given = value;
       update();
     },
+    { key: "shares" },
   );
+  state.given = given.select.value;
   function showHeads() {
     refill(head.select, headsOf(state), state.head);
     update();
   }
-  layer.select.value = state.site;
-  head.select.value = state.head;
   return make("div", { class: "controls" }, finder.label, layer.label, head.label, given.label);
 }
 
@@ -86,9 +102,15 @@ async function tablesOf({ finder, site, head, given }) {
   const counts = await countsOf(finder.sites[site]);
   return data.clusters.sides.map((name, side) => {
     const start = (head * data.clusters.sides.length + side) * size;
-    return figure(
-      `${name[0].toUpperCase()}${name.slice(1)}`,
-      clusterTable(counts.subarray(start, start + size), clusters, finder.tags, given, name),
-    );
+    const mine = counts.subarray(start, start + size);
+    const rows = () => [
+      ["tag", "cluster", "count"],
+      ...finder.tags.flatMap((tag, row) =>
+        Array.from({ length: clusters }, (_, cluster) => [tag, cluster, mine[cluster * finder.tags.length + row]]),
+      ),
+    ];
+    const saves = saveButtons({ name: `${data.name} clusters of ${name}`, rows });
+    const body = clusterTable(mine, clusters, finder.tags, given, name);
+    return figure(`${name[0].toUpperCase()}${name.slice(1)}`, body, { saves });
   });
 }

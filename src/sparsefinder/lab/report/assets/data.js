@@ -24,9 +24,10 @@ export function settingWords({ own, ownWords, extra, extraWords, noWords }, plac
   return [ownWords[own[place]], extraWords[extra[place]]].filter(Boolean).join(", ") || noWords;
 }
 
-function decodedCloud(encoded) {
+// Points of a chart as they come out of the page's data; null where there are none.
+export function decodedCloud(encoded) {
   if (!encoded) return null;
-  const cloud = { ...encoded };
+  const cloud = { ...encoded, within: encoded.within?.map(column) ?? null };
   for (const name of ["series", "own", "extra", "x", "y", "best"]) cloud[name] = column(encoded[name]);
   cloud.told = Object.fromEntries(Object.entries(encoded.told).map(([name, each]) => [name, column(each)]));
   return cloud;
@@ -35,6 +36,6 @@ function decodedCloud(encoded) {
 export const clouds = { recall: decodedCloud(data.recall), scores: decodedCloud(data.scores) };
 
 // A score as it was measured, from one of which more is better; and back.
-export const realScore = (value) => (data.score.lower ? -value : value);
+export const realScore = (value, score = data.score) => (score.lower ? -value : value);
 
 export const headName = (place) => data.heads.names[place].name;

@@ -1,5 +1,7 @@
 // Elements are made here and nowhere else: text goes in as text, never as markup, so no token can become an element.
 
+import { remember, remembered } from "report/address.js";
+
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
@@ -22,8 +24,16 @@ export function withCode(text) {
   return text.split("`").map((part, place) => (place % 2 ? make("code", {}, part) : part));
 }
 
-export function choice(label, options, pick) {
-  const select = make("select", { onchange: () => pick(select.value) }, optionsOf(options));
+// key: what the choice is called in the address, which it is taken from if it is there; start: what is chosen otherwise.
+export function choice(label, options, pick, { key, start } = {}) {
+  const change = () => {
+    if (key) remember(key, select.value);
+    pick(select.value);
+  };
+  const select = make("select", { onchange: change }, optionsOf(options));
+  const asked = key ? remembered(key) : null;
+  const value = options.some((one) => String(one.value) === asked) ? asked : start;
+  if (value !== undefined) select.value = value;
   return { label: make("label", { class: "control" }, make("span", {}, label), select), select };
 }
 
@@ -68,6 +78,24 @@ export function numbers(summary, build) {
   return details;
 }
 
+// Calls `render` when the element comes into sight, or when the page is printed: a large model has hundreds of heads.
+// What is returned calls it again if that has happened.
+export function onceSeen(body, render) {
+  let seen = false;
+  const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && see(), {
+    rootMargin: "300px",
+  });
+  function see() {
+    observer.disconnect();
+    if (!seen) render();
+    seen = true;
+  }
+  observer.observe(body);
+  addEventListener("beforeprint", see);
+  matchMedia("print").addEventListener("change", see);
+  return () => seen && render();
+}
+
 // Characters that have no shape or turn the writing round are shown by their number: text, whatever the corpus holds.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 export const visible = (token) =>
@@ -76,15 +104,23 @@ export const visible = (token) =>
 // A token as readers know it: what marks the beginning of a word becomes a space that can be seen.
 export const spelled = (token) => visible(token).replace(/^[Ġ▁]/, "␣");
 
-export function figure(title, body, caption, more) {
+// saves: buttons that keep it as a file.
+export function figure(title, body, { caption, more, saves } = {}) {
+  const head = typeof title === "string" ? make("h3", {}, title) : title;
   return make(
     "figure",
     {},
-    make("h3", {}, title),
+    make("div", { class: "figure-head" }, head, saves ?? null),
     body,
     caption ? make("figcaption", {}, caption) : null,
     more ?? null,
   );
+}
+
+// A section that has nothing to show is a line that says why.
+export function nothing(name, text) {
+  section(name).classList.add("empty");
+  section(name).append(make("p", {}, withCode(text)));
 }
 
 // Calls `render` when the element's width changes, and once to begin with.

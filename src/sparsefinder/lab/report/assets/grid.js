@@ -3,7 +3,7 @@
 import { data } from "report/data.js";
 import { make, roving } from "report/elements.js";
 import { percent } from "report/format.js";
-import { DARK } from "report/markers.js";
+import { heat } from "report/markers.js";
 
 // heads: [{kind, layer, head}]; the table keeps its shape, `update` changes its numbers.
 export function headGrid(caption, heads, pick) {
@@ -14,7 +14,8 @@ export function headGrid(caption, heads, pick) {
   const whole = tableOf(caption, heads, columns, buttons);
   roving(whole, buttons, () => columns.length);
   return {
-    node: make("div", { class: "scroll" }, whole),
+    // Above the table and not within it: a caption is no wider than its table.
+    node: make("div", {}, make("p", { class: "caption" }, caption), make("div", { class: "scroll" }, whole)),
     // value: a share between 0 and 1, or null where there is none.
     update(value) {
       const shares = heads.map((_, place) => value(place));
@@ -45,13 +46,7 @@ function tableOf(caption, heads, columns, buttons) {
       }),
     ),
   );
-  return make(
-    "table",
-    { class: "grid" },
-    make("caption", {}, caption),
-    make("thead", {}, top),
-    make("tbody", {}, body),
-  );
+  return make("table", { class: "grid", "aria-label": caption }, make("thead", {}, top), make("tbody", {}, body));
 }
 
 // Colours go from the lowest to the highest number, or differences between good heads could not be seen.
@@ -64,8 +59,7 @@ function strengths(shares) {
 
 function showShare(button, head, share, strength) {
   button.textContent = share === null ? "–" : (100 * share).toFixed(0);
-  button.style.setProperty("--share", strength);
-  button.classList.toggle("strong", strength > DARK);
+  button.setAttribute("style", heat(strength));
   const said = share === null ? "not reached" : percent(share);
   button.setAttribute("aria-label", `${rowName(head)}, head ${head.head}: ${said}`);
 }

@@ -31,7 +31,16 @@ export function recallAt(set, head, series, sparsity) {
 
 export function headLines(set, head) {
   return data.series
-    .map((look, number) => ({ number, look, label: look.label, xs: set.xs, ys: set.ys, best: set.curve(head, number) }))
+    .map(({ method, inputs, label, ...look }, number) => ({
+      number,
+      method,
+      inputs,
+      look,
+      label,
+      xs: set.xs,
+      ys: set.ys,
+      best: set.curve(head, number),
+    }))
     .filter((line) => line.best.length);
 }
 

@@ -1,10 +1,12 @@
 // The recall of every head at a sparsity that readers choose.
 
-import { clouds, data } from "report/data.js";
+import { remember, remembered } from "report/address.js";
+import { data, headName } from "report/data.js";
 import { choice, figure, make } from "report/elements.js";
 import { percent } from "report/format.js";
 import { headGrid } from "report/grid.js";
 import { recallAt } from "report/head_frontiers.js";
+import { saveButtons } from "report/saving.js";
 import { chosenHead } from "report/signals.js";
 
 export function heatmap(set) {
@@ -25,7 +27,19 @@ export function heatmap(set) {
   grid.choose(chosenHead.get());
   chosenHead.listen((place) => grid.choose(place));
   const controls = make("div", { class: "controls" }, method.node, sparsity.node);
-  const node = figure("Recall of every head at a chosen sparsity", make("div", {}, controls, grid.node, mean));
+  const rows = () => [
+    ["head", "method", "sparsity at least", "recall"],
+    ...data.heads.names.map((_, place) => [
+      headName(place),
+      data.series[method.series()].label,
+      sparsity.value(),
+      recallAt(set, place, method.series(), sparsity.value()),
+    ]),
+  ];
+  const saves = saveButtons({ name: `${data.name} recall of heads`, rows });
+  const node = figure("Recall of every head at a chosen sparsity", make("div", {}, controls, grid.node, mean), {
+    saves,
+  });
   node.id = "heatmap";
   return node;
 }
@@ -37,12 +51,12 @@ function methodChoice(update) {
     "Method",
     data.methods.map((line) => ({ value: line.series, text: data.series[line.series].label })),
     update,
+    { key: "heat", start: first.series },
   );
-  select.value = first.series;
   return { node: label, series: () => Number(select.value) };
 }
 
-// It starts a little below the gold sparsity.
+// It starts a little below the gold sparsity, as in print.
 function sparsitySlider(update) {
   const step = 1 / data.heads.sliderSteps;
   const shown = make("output", { for: "sparsity" });
@@ -51,9 +65,10 @@ function sparsitySlider(update) {
     min: 0,
     max: 1 - step,
     step,
-    value: Math.min(0.95, Math.max(0.5, Math.round(clouds.recall.gold * 20 - 1) / 20)),
+    value: remembered("sparsity") ?? data.heads.compared,
     id: "sparsity",
     oninput() {
+      remember("sparsity", slider.value);
       say();
       update();
     },
@@ -77,5 +92,5 @@ function meanWords(values, series, sparsity) {
   const real = values.filter((value) => value !== null);
   if (!real.length) return `No setting of ${data.series[series].label} is that sparse.`;
   const mean = real.reduce((sum, value) => sum + value, 0) / real.length;
-  return `Mean recall ${percent(mean)} over ${real.length} of ${values.length} heads at a sparsity of at least ${percent(sparsity, 0)}.`;
+  return `Mean recall of ${data.series[series].label} ${percent(mean)} over ${real.length} of ${values.length} heads at a sparsity of at least ${percent(sparsity, 0)}.`;
 }

@@ -1,32 +1,50 @@
 // A small chart of the frontiers of each head, all on one scale; pressing one chooses the head.
 
 import { data, headName } from "report/data.js";
-import { choice, draw, figure, make, roving } from "report/elements.js";
+import { choice, draw, figure, make, onceSeen, roving } from "report/elements.js";
 import { percent } from "report/format.js";
 import { rowName } from "report/grid.js";
 import { headLines } from "report/head_frontiers.js";
 import { colour, dashOf } from "report/markers.js";
-import { chosenHead, hiddenSeries } from "report/signals.js";
+import { saveButtons } from "report/saving.js";
+import { chosenHead, hiddenSeries, isPointed, pointedMethod } from "report/signals.js";
+
+// In the files, so many heads beside each other and so much room for each.
+const [ACROSS, WIDE, HIGH] = [6, 104, 92];
 
 export function smallMultiples(sets, lowest) {
-  let set = sets.at(-1);
+  const windows = sets.map((one, place) => ({
+    value: place,
+    text: one.window === null ? "any" : `${one.window}, as the paper fixes one`,
+  }));
+  const { label: control, select } = choice("Window", windows, () => drawAgain(), {
+    key: "fixed",
+    start: sets.length - 1,
+  });
   const cards = data.heads.names.map(cardOf);
   const body = rowsOf(cards);
   roving(body, cards, () => Math.max(1, Math.floor(body.clientWidth / (cards[0].offsetWidth || 1))));
   const render = () =>
-    cards.forEach((card, place) => card.replaceChildren(card.firstChild, thumbnail(set, place, lowest)));
+    cards.forEach((card, place) => card.replaceChildren(card.firstChild, thumbnail(sets[select.value], place, lowest)));
   const drawAgain = onceSeen(body, render);
   hiddenSeries.listen(drawAgain);
   const mark = (place) => cards.forEach((card, other) => card.setAttribute("aria-pressed", String(other === place)));
   chosenHead.listen(mark);
   mark(chosenHead.get());
-  const control = windowChoice(sets, (chosen) => {
-    set = chosen;
-    drawAgain();
-  });
+  pointedMethod.listen((pointed) => fade(body, pointed));
   const [low, floor] = lowest;
   const caption = `Sparsity from ${percent(low, 0)} to 100 % to the right, recall from ${percent(floor, 0)} to 100 % upwards; the dashed line is the gold sparsity of the head. Press one to see it large.`;
-  return figure("All heads", make("div", {}, make("div", { class: "controls" }, control), body), caption);
+  return figure("All heads", make("div", {}, make("div", { class: "controls" }, control), body), {
+    caption,
+    saves: saveButtons({
+      name: `${data.name} heads`,
+      svg() {
+        render();
+        return together(cards);
+      },
+      rows: () => tableOf(sets[select.value]),
+    }),
+  });
 }
 
 const cardOf = (one, place) =>
@@ -57,30 +75,35 @@ function rowsOf(cards) {
   return make("div", { class: "multiples" }, [...new Set(names)].map(row));
 }
 
-function windowChoice(sets, pick) {
-  const windows = sets.map((one, place) => ({
-    value: place,
-    text: one.window === null ? "any" : `${one.window}, as the paper fixes one`,
-  }));
-  const { label, select } = choice("Window", windows, (value) => pick(sets[value]));
-  select.value = sets.length - 1;
-  return label;
+// The small charts in one drawing, each with its name. It has to be on the page for its styles to be known.
+let sheet = null;
+function together(cards) {
+  sheet?.remove();
+  const height = HIGH * Math.ceil(cards.length / ACROSS);
+  sheet = draw("svg", { class: "plot away", viewBox: `0 0 ${ACROSS * WIDE} ${height}`, "aria-hidden": "true" });
+  cards.forEach((card, place) => {
+    const [x, y] = [(place % ACROSS) * WIDE + 4, Math.floor(place / ACROSS) * HIGH];
+    const chart = card.querySelector("svg").cloneNode(true);
+    for (const [name, value] of Object.entries({ x, y: y + 16, width: 96, height: 72 }))
+      chart.setAttribute(name, value);
+    sheet.append(draw("text", { x, y: y + 12 }, headName(place)), chart);
+  });
+  document.body.append(sheet);
+  return sheet;
 }
 
-// Calls `render` when the element comes into sight: a large model has hundreds of heads. What is returned calls it again
-// if that has happened.
-function onceSeen(body, render) {
-  let seen = false;
-  new IntersectionObserver(
-    (entries, observer) => {
-      if (!entries.some((entry) => entry.isIntersecting)) return;
-      observer.disconnect();
-      seen = true;
-      render();
-    },
-    { rootMargin: "300px" },
-  ).observe(body);
-  return () => seen && render();
+const tableOf = (set) => [
+  ["head", "method", "sparsity", "recall"],
+  ...data.heads.names.flatMap((_, head) =>
+    headLines(set, head).flatMap(({ label, best, xs, ys }) =>
+      best.map((place) => [headName(head), label, xs[place], ys[place]]),
+    ),
+  ),
+];
+
+function fade(body, pointed) {
+  for (const path of body.querySelectorAll("path[data-line]"))
+    path.classList.toggle("faded", pointed !== null && !isPointed(data.series[path.dataset.line], pointed));
 }
 
 function thumbnail(set, head, [low, floor]) {
@@ -100,6 +123,7 @@ function thumbnail(set, head, [low, floor]) {
     node.append(
       draw("path", {
         class: "line thin",
+        "data-line": line.number,
         style: `color:${colour(line.look)}`,
         d: `M${d.join("L")}`,
         "stroke-dasharray": dashOf(line.look),

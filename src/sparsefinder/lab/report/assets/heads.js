@@ -3,16 +3,17 @@
 import { SPARSITY_TITLE } from "report/axes.js";
 import { chart } from "report/chart.js";
 import { clouds, data, headName, settingWords } from "report/data.js";
-import { make, note, section } from "report/elements.js";
+import { figure, make, nothing, section } from "report/elements.js";
 import { percent } from "report/format.js";
 import { decodedFrontiers, headLines, lowestOf } from "report/head_frontiers.js";
 import { heatmap } from "report/head_heatmap.js";
 import { smallMultiples } from "report/head_multiples.js";
+import { legend } from "report/legend.js";
 import { chosenHead } from "report/signals.js";
 
 export function showHeads() {
   const host = section("heads");
-  if (!data.heads) return host.append(note("This run has no points yet: its sweep has not been run."));
+  if (!data.heads) return nothing("heads", "This run has no points yet: its sweep has not been run.");
   const sets = data.heads.frontiers.map(decodedFrontiers);
   // The same in all charts, or they could not be compared. The set of all windows holds the fixed one as well.
   const lowest = lowestOf(sets[0]);
@@ -23,7 +24,7 @@ export function showHeads() {
       "Heads differ. Here every head has the setting that suits it best: the numbers are the highest recall among a method’s settings that are at least as sparse as asked for.",
     ),
   );
-  host.append(make("div", { class: "pair" }, heatmap(sets[0]), chosenFigure(sets[0], lowest)));
+  host.append(legend(), make("div", { class: "pair" }, heatmap(sets[0]), chosenFigure(sets[0], lowest)));
   host.append(smallMultiples(sets, lowest));
 }
 
@@ -37,7 +38,9 @@ function chosenFigure(set, [low, floor]) {
   });
   const view = chart({
     ...options(chosenHead.get()),
+    name: `${data.name} head`,
     legend: true,
+    labels: true,
     x: { title: SPARSITY_TITLE, range: [low, 1.01], format: (value) => (100 * value).toFixed(0) },
     y: {
       title: "recall (% of gold pairs found)",
@@ -48,6 +51,11 @@ function chosenFigure(set, [low, floor]) {
       settingWords(clouds.recall, set.setting[place]),
       `sparsity ${percent(set.xs[place])} · recall ${percent(set.ys[place])}`,
     ],
+    columns: (line, place) => ({
+      setting: settingWords(clouds.recall, set.setting[place]),
+      sparsity: set.xs[place],
+      recall: set.ys[place],
+    }),
   });
   view.box.id = "head-chart";
   const name = (head) => {
@@ -59,5 +67,5 @@ function chosenFigure(set, [low, floor]) {
     name(head);
     view.update(options(head));
   });
-  return make("figure", {}, title, view.box);
+  return figure(title, view.box, { saves: view.saves });
 }

@@ -4,6 +4,7 @@ import { data } from "report/data.js";
 import { darkScheme, figure, make, onWidth } from "report/elements.js";
 import { clampedView, drawMatrix, wholeView } from "report/map_canvas.js";
 import { pointing, pressing } from "report/map_input.js";
+import { saveButtons } from "report/saving.js";
 
 // Rows or columns that are still seen at the strongest zoom.
 const FEWEST_CELLS = 6;
@@ -38,7 +39,11 @@ export function mapPanels(state, read) {
     node: make(
       "div",
       { class: "pair" },
-      panels.map(({ title, box }) => figure(title, box)),
+      panels.map(({ title, box, canvas }) =>
+        figure(title, box, {
+          saves: saveButtons({ name: `${data.name} ${title}`, canvas: () => canvas, rows: () => rowsOf(state.map) }),
+        }),
+      ),
     ),
     zooms: zoomButtons(act),
     show({ sentence, finder }, { kind, layer, head }) {
@@ -46,6 +51,16 @@ export function mapPanels(state, read) {
       for (const { canvas } of panels) canvas.dataset.shown = [sentence, kind, layer, head, finder].join("/");
     },
   };
+}
+
+// Every pair that is predicted or gold.
+function rowsOf({ n, m, queries, keys, graph, weights, gold }) {
+  const share = (value) => value / data.maps.weightSteps;
+  const rows = [["query", "key", "query token", "key token", "predicted", "weight", "weight in full attention"]];
+  for (let i = 0, at = 0; i < n; i++)
+    for (let j = 0; j < m; j++, at++)
+      if (graph[at] || gold[at]) rows.push([i, j, queries[i], keys[j], graph[at], share(weights[at]), share(gold[at])]);
+  return rows;
 }
 
 function panelOf({ id, title, paint }) {

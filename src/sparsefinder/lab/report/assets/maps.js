@@ -3,8 +3,9 @@
 // The section is made of parts, each with a node and a `show(state, head)` that brings it up to date.
 // state: {sentence, head, finder: what is chosen, map: the matrices of these, view: what is seen of them, cursor: a cell}.
 
+import { remember, remembered } from "report/address.js";
 import { data } from "report/data.js";
-import { choice, make, note, section, spelled, visible, withCode } from "report/elements.js";
+import { choice, make, note, nothing, section, spelled, visible } from "report/elements.js";
 import { percent } from "report/format.js";
 import { headGrid } from "report/grid.js";
 import { wholeView } from "report/map_canvas.js";
@@ -16,22 +17,27 @@ export function showMaps() {
   const host = section("maps");
   const { maps } = data;
   if (!maps?.sentences.length)
-    return host.append(
-      note(
-        withCode(
-          "This run kept no sentences to show: `trace.examples` and `report.sentences` in its recipe say how many.",
-        ),
-      ),
+    return nothing(
+      "maps",
+      "This run kept no sentences to show: `trace.examples` and `report.sentences` in its recipe say how many.",
     );
   const heads = maps.sites.flatMap((one, site) =>
     Array.from({ length: maps.sentences[0].heads[site] ?? 0 }, (_, head) => ({ ...one, site, head })),
   );
-  const finder = firstFinder(maps.sentences[0]);
-  const state = { sentence: 0, head: 0, finder, map: null, view: wholeView(), cursor: null };
+  const within = (value, count) => (value !== null && value < count ? Number(value) : null);
+  const state = {
+    sentence: 0,
+    head: within(remembered("map"), heads.length) ?? heads.findIndex(isStart),
+    finder: null,
+    map: null,
+    view: wholeView(),
+    cursor: null,
+  };
   const readout = cellReadout(state);
   const parts = {
-    sentence: sentenceChoice(go),
-    finder: finderChoice(go),
+    sentence: sentenceChoice(state, go),
+    finder: finderChoice(state, go),
+    telling: tellingHeads(heads, go),
     grid: recallGrid(heads, go),
     ranking: sentenceRanking(go),
     result: resultLine(),
@@ -42,6 +48,7 @@ export function showMaps() {
   async function go(changes) {
     const turn = ++asked;
     Object.assign(state, changes);
+    if (changes.head !== undefined) remember("map", state.head);
     const head = heads[state.head];
     const sentence = maps.sentences[state.sentence];
     if (!sentence.found[state.finder]?.[head.site]) state.finder = firstFinder(sentence);
@@ -67,7 +74,10 @@ function followChosenHead(heads, go) {
   });
 }
 
-function arranged({ sentence, finder, grid, ranking, result, panels, readout }) {
+// It opens on the head where the leading method finds most of what a window would miss.
+const isStart = ({ site, head }) => site === data.maps.start.site && head === data.maps.start.head;
+
+function arranged({ sentence, finder, telling, grid, ranking, result, panels, readout }) {
   const { leftOut } = data.maps;
   return [
     make(
@@ -76,7 +86,7 @@ function arranged({ sentence, finder, grid, ranking, result, panels, readout }) 
       "Rows are queries, columns keys. A finder may predict more pairs than the teacher uses: entmax gives the others no weight, so what counts is that no gold pair is missed.",
     ),
     make("div", { class: "controls" }, sentence.node, finder.node),
-    make("div", { class: "map-side" }, make("div", {}, grid.node), ranking.node),
+    make("div", { class: "map-side" }, make("div", {}, grid.node, telling.node), ranking.node),
     make("div", { class: "map-bar" }, result.node, panels.zooms),
     panels.node,
     readout.node,
@@ -91,12 +101,14 @@ const excerpt = (text) => {
   return short.length > 60 ? `${short.slice(0, 59)}…` : short;
 };
 
-function sentenceChoice(go) {
+function sentenceChoice(state, go) {
   const { label, select } = choice(
     "Sentence",
     data.maps.sentences.map((one, place) => ({ value: place, text: `${place + 1}: ${excerpt(one.text)}` })),
     (value) => go({ sentence: Number(value), view: wholeView() }),
+    { key: "sentence" },
   );
+  state.sentence = Number(select.value);
   label.classList.add("wide");
   return {
     node: label,
@@ -106,12 +118,14 @@ function sentenceChoice(go) {
   };
 }
 
-function finderChoice(go) {
+function finderChoice(state, go) {
   const { label, select } = choice(
     "Finder",
     data.maps.finders.map((text, value) => ({ value, text })),
     (finder) => go({ finder }),
+    { key: "finder", start: firstFinder(data.maps.sentences[state.sentence]) },
   );
+  state.finder = select.value;
   label.classList.add("wide");
   return {
     node: label,
@@ -119,6 +133,25 @@ function finderChoice(go) {
       select.value = finder;
       const { found } = data.maps.sentences[sentence];
       for (const option of select.options) option.disabled = !found[option.value]?.[site];
+    },
+  };
+}
+
+// Buttons for heads that show something: near tokens, far ones, the same word, delimiters.
+function tellingHeads(heads, go) {
+  const node = make("p", { class: "telling" });
+  return {
+    node,
+    show({ sentence, head }) {
+      const found = Object.entries(data.maps.sentences[sentence].telling);
+      const button = ([name, { site, head: number }]) => {
+        const place = heads.findIndex((one) => one.site === site && one.head === number);
+        const pressed = String(place === head);
+        const press = () => go({ head: place, view: wholeView() });
+        return make("button", { type: "button", class: "plain", "aria-pressed": pressed, onclick: press }, name);
+      };
+      node.replaceChildren("A head that looks at ", ...found.flatMap((one) => [button(one), " "]));
+      node.hidden = !found.length;
     },
   };
 }

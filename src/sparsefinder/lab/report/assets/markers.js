@@ -81,8 +81,30 @@ export const shapeOf = (look) => SHAPES[look.marker] ?? SHAPES.o;
 // Text on a colour stronger than this, from 0 to 1, is light.
 export const DARK = 0.55;
 
-// The colour of a method follows the scheme by itself: each has a class of its own.
+// The colour of a method follows the scheme by itself.
 export const colour = (look) => `light-dark(${look.light}, ${look.dark})`;
+
+// The ground of a cell from nothing to full strength, on light and on dark pages.
+const HEAT = [
+  { from: [246, 247, 249], to: [0, 98, 168] },
+  { from: [28, 32, 38], to: [91, 176, 240] },
+];
+
+// The style of a cell of so much strength, from 0 to 1. Its text is black or white, whichever is easier to read: one of
+// them always has a contrast of 4.5 to 1 at least.
+export function heat(strength) {
+  const grounds = HEAT.map(({ from, to }) =>
+    from.map((value, place) => Math.round(value + (to[place] - value) * strength)),
+  );
+  const inks = grounds.map((ground) => (luminance(ground) > 0.179 ? "#000" : "#fff"));
+  return `background:light-dark(${grounds.map((ground) => `rgb(${ground.join(" ")})`).join(", ")});color:light-dark(${inks.join(", ")})`;
+}
+
+// As the Web Content Accessibility Guidelines have it.
+const luminance = (ground) =>
+  ground
+    .map((value) => (value <= 10 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, value, place) => sum + value * [0.2126, 0.7152, 0.0722][place], 0);
 
 export function swatch(look) {
   return draw(

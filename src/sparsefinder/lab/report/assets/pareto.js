@@ -1,126 +1,123 @@
-// Sparsity against recall and against the model's score, over all heads and layers.
+// Sparsity against recall and against the model's score, over all heads and layers: figures of one run's points.
 
-import { roomy, SPARSITY_TITLE } from "report/axes.js";
+import { SPARSITY_TITLE } from "report/axes.js";
 import { chart } from "report/chart.js";
-import { clouds, data, realScore, settingWords } from "report/data.js";
-import { figure, make, note, numbers, section, table } from "report/elements.js";
+import { data, realScore, settingWords } from "report/data.js";
+import { figure, numbers, table } from "report/elements.js";
 import { percent } from "report/format.js";
-import { legend } from "report/legend.js";
 
-export function showPareto() {
-  const host = section("pareto");
-  if (!clouds.recall && !clouds.scores)
-    return host.append(note("This run has no points yet: its sweep has not been run."));
-  host.append(
-    make(
-      "p",
-      {},
-      "Each small mark is one setting of a method; lines join the settings that no other one of the same method beats. ",
-      "Further right and higher up is better. The dashed line is the sparsity of the full model’s own graphs on the sequences of the chart, the star the full entmax model. ",
-      "Lines only guide the eye: nothing between two marks was measured.",
-    ),
-    legend(),
-  );
-  const charts = make("div", { class: "pair" });
-  host.append(charts);
-  if (clouds.recall) charts.append(recallFigure());
-  if (clouds.scores) charts.append(scoreFigure());
-}
+const whole = (value) => (100 * value).toFixed(0);
 
 function linesOf(cloud) {
-  const lines = data.series.map((look, number) => ({
+  const lines = data.series.map(({ method, inputs, label, ...look }, number) => ({
     number,
+    method,
+    inputs,
     look,
-    label: look.label,
+    label,
     xs: cloud.x,
     ys: cloud.y,
     all: [],
     best: [],
   }));
+  // Intervals are those of the points on frontiers, one after the other.
+  const rank = new Map();
   for (let place = 0; place < cloud.x.length; place++) {
+    if (cloud.best[place]) rank.set(place, rank.size);
     if (!Number.isFinite(cloud.x[place]) || !Number.isFinite(cloud.y[place])) continue;
     const line = lines[cloud.series[place]];
     (cloud.best[place] ? line.best : line.all).push(place);
   }
-  for (const line of lines) line.best.sort((one, other) => cloud.x[one] - cloud.x[other]);
+  for (const line of lines) {
+    line.best.sort((one, other) => cloud.x[one] - cloud.x[other]);
+    if (cloud.within)
+      [line.low, line.high] = cloud.within.map((ends) => line.best.map((place) => ends[rank.get(place)]));
+    line.within = (place) => cloud.within && rank.has(place) && cloud.within.map((ends) => ends[rank.get(place)]);
+  }
   return lines.filter((line) => line.best.length);
 }
 
 const goldRule = ({ gold }) => (gold === null ? [] : [{ axis: "x", value: gold, label: `gold ${percent(gold)}` }]);
-const goldStar = ({ gold }, y) => (gold === null ? null : { x: gold, y, label: "full entmax model" });
-const sparsityAxis = ({ x, gold }) => {
-  const [low, high] = roomy(gold === null ? x : [...x, gold]);
+const goldStar = ({ gold, full }) => (gold === null ? null : { x: gold, y: full, label: "full entmax model" });
+const sparsityAxis = ({ limits }, range = limits[0]) => ({ title: SPARSITY_TITLE, range, format: whole });
+
+// limits: other axes than the points' own, to compare with other charts.
+export function recallFigure(cloud, { id, name = "", limits = cloud.limits } = {}) {
+  const lines = linesOf(cloud);
+  const view = chart({
+    label: `Sparsity and recall of every method${name && `, ${name}`}`,
+    name: `${name || data.name} recall`,
+    legend: true,
+    labels: true,
+    lines,
+    x: sparsityAxis(cloud, limits[0]),
+    y: { title: "recall (% of gold pairs found)", range: limits[1], format: whole },
+    rules: goldRule(cloud),
+    star: goldStar(cloud),
+    describe: (line, place) => [
+      settingWords(cloud, place),
+      `sparsity ${percent(cloud.x[place])} · recall ${percent(cloud.y[place])}${brackets(line.within(place), (end) => (100 * end).toFixed(1))}`,
+      rowsTold(cloud, place),
+    ],
+    columns: columnsOf(cloud, "recall", (value) => value),
+  });
+  view.box.id = id;
+  return figure(name || "Sparsity and recall", view.box, {
+    saves: view.saves,
+    more: frontierNumbers(cloud, lines, "Recall", (value) => percent(value)),
+  });
+}
+
+export function scoreFigure(cloud, score, { id, name = "", limits = cloud.limits } = {}) {
+  const lines = linesOf(cloud);
+  const real = (value) => realScore(value, score);
+  const below = cloud.y.reduce((count, value) => count + (value < limits[1][0]), 0);
+  const view = chart({
+    label: `Sparsity and ${score.metric} of every method${name && `, ${name}`}`,
+    name: `${name || data.name} ${score.metric}`,
+    legend: true,
+    labels: true,
+    lines,
+    x: sparsityAxis(cloud, limits[0]),
+    y: { title: score.axis, range: limits[1], flipped: score.lower },
+    rules: [
+      ...goldRule(cloud),
+      { axis: "y", value: cloud.full, label: `full model ${score.value.toFixed(2)}`, dash: "2 3" },
+    ],
+    star: goldStar(cloud),
+    describe: (line, place) => [
+      settingWords(cloud, place),
+      `sparsity ${percent(cloud.x[place])} · ${score.metric} ${real(cloud.y[place]).toFixed(2)}${brackets(sorted(line.within(place), real), (end) => end.toFixed(2))}`,
+      rowsTold(cloud, place),
+    ],
+    columns: columnsOf(cloud, score.metric, real),
+  });
+  view.box.id = id;
+  const caption = below
+    ? `${below} points lie below the chart, at a ${score.metric} ${score.lower ? "above" : "below"} ${real(limits[1][0]).toFixed(1)}.`
+    : null;
+  return figure(name || `Sparsity and ${score.metric}`, view.box, {
+    caption,
+    saves: view.saves,
+    more: frontierNumbers(cloud, lines, score.metric, (value) => real(value).toFixed(2)),
+  });
+}
+
+const sorted = (within, real) => within && within.map(real).sort((one, other) => one - other);
+const brackets = (within, format) => (within ? ` [${within.map(format).join(", ")}]` : "");
+
+// The numbers of a point for a table, as points.csv has them.
+const columnsOf = (cloud, quality, real) => (line, place) => {
+  const within = sorted(line.within(place), real) || [null, null];
   return {
-    title: SPARSITY_TITLE,
-    range: [Math.max(0, low), Math.min(1.01, high)],
-    format: (value) => (100 * value).toFixed(0),
+    setting: settingWords(cloud, place),
+    sparsity: cloud.x[place],
+    [quality]: real(cloud.y[place]),
+    [`${quality}_low`]: within[0],
+    [`${quality}_high`]: within[1],
+    frontier: cloud.best[place],
   };
 };
-
-function recallFigure() {
-  const cloud = clouds.recall,
-    lines = linesOf(cloud);
-  const [low] = roomy(cloud.y);
-  const view = chart({
-    label: "Sparsity and recall of every method",
-    legend: true,
-    lines,
-    x: sparsityAxis(cloud),
-    y: {
-      title: "recall (% of gold pairs found)",
-      range: [Math.max(0, low), 1.02],
-      format: (value) => (100 * value).toFixed(0),
-    },
-    rules: goldRule(cloud),
-    star: goldStar(cloud, 1),
-    describe: (line, place) => [
-      settingWords(cloud, place),
-      `sparsity ${percent(cloud.x[place])} · recall ${percent(cloud.y[place])}`,
-      rowsTold(cloud, place),
-    ],
-  });
-  view.box.id = "recall-chart";
-  return figure(
-    "Sparsity and recall",
-    view.box,
-    null,
-    frontierNumbers(cloud, lines, "Recall", (value) => percent(value)),
-  );
-}
-
-function scoreFigure() {
-  const cloud = clouds.scores,
-    lines = linesOf(cloud),
-    { score } = data;
-  const floor = score.floor ?? -Infinity;
-  const full = realScore(score.value);
-  const [low, high] = roomy([...cloud.y, full].filter((value) => value >= floor));
-  const below = cloud.y.reduce((count, value) => count + (value < floor), 0);
-  const view = chart({
-    label: `Sparsity and ${score.axis} of every method`,
-    legend: true,
-    lines,
-    x: sparsityAxis(cloud),
-    y: { title: score.axis, range: [low, high] },
-    rules: [...goldRule(cloud), { axis: "y", value: full, label: `full model ${score.value.toFixed(2)}`, dash: "2 3" }],
-    star: goldStar(cloud, full),
-    describe: (line, place) => [
-      settingWords(cloud, place),
-      `sparsity ${percent(cloud.x[place])} · ${score.metric} ${realScore(cloud.y[place]).toFixed(2)}`,
-      rowsTold(cloud, place),
-    ],
-  });
-  view.box.id = "score-chart";
-  const caption = below
-    ? `${below} points lie below the chart, at a ${score.metric} above ${(-floor).toFixed(1)}.`
-    : null;
-  return figure(
-    `Sparsity and ${score.metric}`,
-    view.box,
-    caption,
-    frontierNumbers(cloud, lines, score.metric, (value) => realScore(value).toFixed(2)),
-  );
-}
 
 // Queries whose output is exact, since all of their gold pairs were found, and those for which nothing was predicted.
 const rowsTold = ({ told }, place) =>

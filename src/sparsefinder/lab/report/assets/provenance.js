@@ -12,6 +12,11 @@ export function showProvenance() {
     "Copy the command, recipe included",
   );
   section("provenance").append(
+    make(
+      "dl",
+      { class: "facts" },
+      data.facts.map(({ name, value }) => make("div", {}, make("dt", {}, name), make("dd", {}, visible(value)))),
+    ),
     make("div", { class: "command" }, make("code", {}, short), button, said),
     make(
       "details",

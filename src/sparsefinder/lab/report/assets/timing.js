@@ -3,7 +3,7 @@
 import { roomy } from "report/axes.js";
 import { chart } from "report/chart.js";
 import { data, realScore } from "report/data.js";
-import { choice, figure, make, note, numbers, section, table, withCode } from "report/elements.js";
+import { choice, figure, make, nothing, numbers, section, table } from "report/elements.js";
 import { duration, percent } from "report/format.js";
 import { swatch } from "report/markers.js";
 
@@ -15,17 +15,19 @@ export function showTiming() {
   const host = section("timing");
   const { timing, score } = data;
   if (!timing)
-    return host.append(
-      note(withCode("This run measured no running times: add `timing:` to its recipe, and run it again.")),
-    );
-  const time = panel((spot) => spot.seconds, "seconds for a pass over the data", "Running time");
-  const quality = panel((spot) => (spot.score === null ? null : realScore(spot.score)), score.axis, score.axis);
+    return nothing("timing", "This run measured no running times: add `timing:` to its recipe, and run it again.");
+  const time = panel((spot) => spot.seconds, { title: "seconds for a pass over the data" }, "running time");
+  const quality = panel(
+    (spot) => (spot.score === null ? null : realScore(spot.score)),
+    { title: score.axis, flipped: score.lower },
+    score.metric,
+  );
   time.box.id = "time-chart";
   host.append(
     make(
       "p",
       {},
-      `A pass over ${timing.sequences} sequences in batches of ${timing.batch} on ${timing.threads} threads, the finder’s own time included. `,
+      `A pass over ${timing.sequences} sequences in batches of ${timing.batch} on ${timing.threads} thread${timing.threads === 1 ? "" : "s"}, the finder’s own time included. `,
       "Dashed: the full entmax model; dotted: the full softmax model.",
     ),
     make("div", { class: "controls" }, sizeChoice([time, quality])),
@@ -37,27 +39,30 @@ export function showTiming() {
     make(
       "div",
       { class: "pair" },
-      figure("Time", time.box),
-      figure(score.metric[0].toUpperCase() + score.metric.slice(1), quality.box),
+      figure("Time", time.box, { saves: time.saves }),
+      figure(score.metric[0].toUpperCase() + score.metric.slice(1), quality.box, { saves: quality.saves }),
     ),
     timingNumbers(),
   );
 }
 
 // A chart of what `value` says of a spot; `show(size)` changes the block size.
-function panel(value, title, what) {
+function panel(value, axis, what) {
   const counts = [...new Set(data.timing.methods.flatMap((one) => one.curves[ALL].map((spot) => spot.blocks)))].sort(
     (one, other) => one - other,
   );
   const view = chart({
     label: `${what} by number of attended blocks`,
+    name: `${data.name} ${what} by blocks`,
+    labels: true,
     x: { title: "attended blocks per query block", range: roomy(counts), ticks: counts, format: String },
-    ...panelOptions(value, title, ALL),
+    ...panelOptions(value, axis, ALL),
+    columns: (line, place) => ({ ...line.spots[place] }),
   });
-  return { box: view.box, show: (size) => view.update(panelOptions(value, title, size)) };
+  return { ...view, show: (size) => view.update(panelOptions(value, axis, size)) };
 }
 
-function panelOptions(value, title, size) {
+function panelOptions(value, axis, size) {
   const lines = curves(value, size);
   const rules = data.timing.lines
     .filter((one) => value(one) !== null)
@@ -68,7 +73,7 @@ function panelOptions(value, title, size) {
       dash: RULE_DASHES[one.dash],
     }));
   const range = roomy([...lines.flatMap((line) => line.ys), ...rules.map((rule) => rule.value)], 0.1);
-  return { lines, rules, y: { title, range }, describe: (line, place) => spotWords(line.spots[place], size) };
+  return { lines, rules, y: { ...axis, range }, describe: (line, place) => spotWords(line.spots[place], size) };
 }
 
 function curves(value, size) {
@@ -77,6 +82,7 @@ function curves(value, size) {
       const spots = (method.curves[size] ?? []).filter((spot) => value(spot) !== null);
       return {
         number,
+        method: method.method,
         look: method.style,
         label: method.label,
         spots,
@@ -98,9 +104,12 @@ const averaged = () => (data.timing.sizes.some((one) => one === 1) ? "all but 1,
 
 function sizeChoice(panels) {
   const sizes = data.timing.sizes.map((one) => ({ value: one, text: `${one} tokens` }));
-  return choice("Block size", [{ value: ALL, text: averaged() }, ...sizes], (size) => {
+  const show = (size) => {
     for (const one of panels) one.show(size);
-  }).label;
+  };
+  const { label, select } = choice("Block size", [{ value: ALL, text: averaged() }, ...sizes], show, { key: "block" });
+  show(select.value);
+  return label;
 }
 
 function timingNumbers() {

@@ -1,0 +1,112 @@
+"""The methods and what they take, as a list for people.
+
+Those that come with Sparsefinder are read from their files and not imported: that would bring torch, which takes longer
+than all else that the list needs.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Listed", "listed", "read", "words"]
+
+FINDERS = Path(__file__).parents[1] / "finders"
+# Whose a method is, in the order in which they are listed.
+FAMILIES = {"paper": "The paper's", "ours": "Ours", "rival": "Of others", "reference": "To compare with"}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A method: its name, whose it is, its parameters, those of them that are dials, and what it does."""
+
+    name: str
+    family: str
+    parameters: tuple[str, ...]
+    dials: tuple[str, ...]
+    says: str
+
+
+def listed() -> list[Listed]:
+    """All methods, also those of installed packages, family by family."""
+    found = _imported() if entry_points(group="sparsefinder.finders") else list(read())
+    return sorted(found, key=lambda one: list(FAMILIES).index(one.family))
+
+
+def words(methods: list[Listed], width: int) -> Iterator[str]:
+    """The list, line by line."""
+    wide = 2 + max(len(one.name) for one in methods)
+    before = None
+    for one in methods:
+        if one.family != before:
+            yield from ([""] if before else []) + [f"{FAMILIES[one.family]}:"]
+        before = one.family
+        takes = ", ".join(f"{name}*" if name in one.dials else name for name in one.parameters)
+        yield f"  {one.name:{wide}}{takes or 'no parameters'}"
+        yield from textwrap.wrap(one.says, width, initial_indent=" " * (2 + wide), subsequent_indent=" " * (2 + wide))
+    yield from ["", "* a dial: recall or sparsity may be given instead, in recipes and in Python."]
+
+
+def _imported() -> list[Listed]:
+    from ..finders import methods
+    from ..finders.registry import parameters_of
+
+    return [
+        Listed(
+            name, kind.about.family, tuple(parameters_of(kind)), tuple(dial.field for dial in kind.about.dials),
+            _first(inspect.getdoc(kind)),
+        )
+        for name, kind in methods().items()
+    ]  # fmt: skip
+
+
+def read() -> Iterator[Listed]:
+    """What the files say, in the order in which the package has them."""
+    for file in ast.parse((FINDERS / "__init__.py").read_text(encoding="utf-8")).body:
+        if isinstance(file, ast.ImportFrom):
+            yield from _in((FINDERS / f"{file.module}.py").read_text(encoding="utf-8"))
+
+
+def _in(text: str) -> Iterator[Listed]:
+    """The methods of one file: its registered classes."""
+    body = ast.parse(text).body
+    constants = _assigned(body)
+    for kind in body:
+        if isinstance(kind, ast.ClassDef) and any(getattr(one, "id", "") == "register" for one in kind.decorator_list):
+            about = _assigned(kind.body)["about"]
+            name, _, family = (ast.literal_eval(one) for one in about.args[:3])
+            (dials,) = [one.value.elts for one in about.keywords if one.arg == "dials"] or [[]]
+            yield Listed(
+                name, family,
+                tuple(each.target.id for each in kind.body if _is_parameter(each)),  # type: ignore[attr-defined]
+                tuple(ast.literal_eval(constants.get(getattr(one, "id", ""), one).args[0]) for one in dials),
+                _first(ast.get_docstring(kind)),
+            )  # fmt: skip
+
+
+def _assigned(body: list[ast.stmt]) -> dict[str, Any]:
+    """What names are set to, one or several at a time."""
+    found: dict[str, Any] = {}
+    for each in body:
+        if isinstance(each, ast.Assign):
+            names, value = getattr(each.targets[0], "elts", each.targets), each.value
+            values = value.elts if len(names) > 1 and isinstance(value, ast.Tuple) else [value]
+            found |= {getattr(name, "id", ""): one for name, one in zip(names, values, strict=False)}
+    return found
+
+
+def _is_parameter(one: Any) -> bool:
+    """Whether a field is a person's to choose: neither learned nor of the run."""
+    given = {each.arg: each.value for each in getattr(getattr(one, "value", None), "keywords", ())}
+    return isinstance(one, ast.AnnAssign) and getattr(given.get("metadata"), "id", "") not in ("LEARNED", "RUN")
+
+
+def _first(documentation: str | None) -> str:
+    """The first sentence, or line."""
+    return (documentation or "").partition("\n")[0]

@@ -1,0 +1,63 @@
+// Several runs on one page: the answer of each, their charts beside each other on the same axes, and all methods in a table.
+
+import { sentence } from "report/answer.js";
+import { data, decodedCloud } from "report/data.js";
+import { make, section, table } from "report/elements.js";
+import { percent } from "report/format.js";
+import { legend } from "report/legend.js";
+import { swatch } from "report/markers.js";
+import { recallFigure, scoreFigure } from "report/pareto.js";
+
+export function showComparison() {
+  const runs = data.runs.map((run) => ({ ...run, recall: decodedCloud(run.recall), scores: decodedCloud(run.scores) }));
+  section("answer").append(
+    ...runs.flatMap((run) => [
+      make("h3", {}, make("a", { href: run.page }, run.name), " ", make("small", {}, run.description)),
+      sentence(run.answer),
+    ]),
+    legend(),
+    make(
+      "div",
+      { class: "pair" },
+      runs.map((run, place) =>
+        recallFigure(run.recall, { id: `recall-chart-${place}`, name: `${run.name}: recall`, limits: data.limits }),
+      ),
+    ),
+    make(
+      "div",
+      { class: "pair" },
+      runs
+        .filter((run) => run.scores)
+        .map((run, place) =>
+          scoreFigure(run.scores, run.score, {
+            id: `score-chart-${place}`,
+            name: `${run.name}: ${run.score.metric}`,
+            limits: run.limits,
+          }),
+        ),
+    ),
+    comparison(runs),
+  );
+}
+
+// The sparsity of each method at a high recall, and its hypervolume, in every run.
+function comparison(runs) {
+  const headings = runs.flatMap(({ name }) => [
+    `${name}: skipped at recall ≥ ${percent(data.wanted, 0)}`,
+    `${name}: hypervolume`,
+  ]);
+  const rows = data.series.map((look, number) => [
+    make("span", { class: "method" }, swatch(look), make("span", {}, look.label, make("small", {}, look.whose))),
+    ...runs.flatMap(({ methods }) => cells(methods.find((line) => line.series === number))),
+  ]);
+  return table("Every method in every run", ["Method", ...headings], rows, "stack");
+}
+
+function cells(line) {
+  if (!line) return ["not measured", "not measured"];
+  const { reached } = line;
+  return [
+    reached ? [make("span", {}, percent(reached.sparsity)), make("small", {}, reached.words)] : "not reached",
+    line.hypervolume.toFixed(3),
+  ];
+}

@@ -1,0 +1,77 @@
+"""How figures for print look: as wide as a paper's column or text, fonts that can be read there, axes in percent.
+
+Methods have the colours and the order of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
+
+from .charts import FullScore, Range, dash
+from .methods import Series
+
+__all__ = ["COLUMN", "LOOK", "SMALL", "TEXT", "legend_entries", "line_look", "percent", "score_axis"]
+
+# Inches: a column and the text of a page in two columns.
+COLUMN, TEXT = 3.35, 6.9
+# Points: the smallest that is read in print.
+SMALL = 7
+LOOK: Any = {
+    "font.family": "serif",
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
+    "axes.grid": False,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.5,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    # A dollar sign in a token begins no formula.
+    "text.parse_math": False,
+    # Text as text, so that a figure can be searched.
+    "pdf.fonttype": 42,
+}
+
+
+def percent(*axes: Axis) -> None:
+    """Shares as percent; the axis says so in its title."""
+    for axis in axes:
+        axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
+
+
+def score_axis(axes: Axes, score: FullScore, limits: Range | None = None) -> None:
+    """The axis of a score: upside down where less is better. limits: upwards being better."""
+    axes.set_ylabel(score.axis[:1].upper() + score.axis[1:])
+    if limits is not None:
+        axes.set_ylim(*(score.upwards(end) for end in limits))
+    elif score.lower_is_better:
+        axes.invert_yaxis()
+
+
+def line_look(series: Series) -> dict[str, Any]:
+    """How the line of a series is drawn."""
+    face = series.style.light if series.rank == 0 else "white"
+    return {
+        "color": series.style.light, "marker": series.style.marker, "linestyle": dash(series.rank),
+        "markersize": 4, "markeredgewidth": 0.8,
+        "markerfacecolor": face,
+    }  # fmt: skip
+
+
+def legend_entries(series: Iterable[Series], star: bool = True) -> list[Line2D]:
+    """A line of each series, the gold line, and the star."""
+    lines = [Line2D([], [], label=one.label, **line_look(one)) for one in series]
+    lines.append(Line2D([], [], label="gold sparsity", color="black", linestyle="--", linewidth=0.9))
+    if star:
+        lines.append(Line2D([], [], label="full entmax", marker="*", linestyle="none", color="black", markersize=8))
+    return lines

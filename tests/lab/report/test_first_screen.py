@@ -1,0 +1,157 @@
+"""What is seen without scrolling, in print, and in both schemes; and what a section without content is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from sparsefinder.describing import does, whose
+from sparsefinder.lab.recipe import load_recipe
+from sparsefinder.lab.report import page_data
+from sparsefinder.lab.report.content import Content
+from sparsefinder.lab.report.page import page as page_of
+from sparsefinder.lab.report.page import written
+
+from .browser import browser, opened
+from .made_up import Sizes, make_run
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    folder = make_run(tmp_path_factory.mktemp("run") / "made-up", Sizes(layers=3, heads=4))
+    content = Content(folder, load_recipe(folder / "recipe.yaml"))
+    (folder / "page.html").write_text(page_of(content), encoding="utf-8")
+    return content
+
+
+def file(run: Content) -> Path:
+    return run.folder / "page.html"
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_the_sentence_and_the_chart_are_on_the_first_screen(
+    running: Browser, run: Content, width: int, height: int
+) -> None:
+    assert run.answer is not None
+    with opened(running, file(run), width, height) as page:
+        said = page.locator(".sentence").inner_text().replace("\u00a0", " ")
+        assert said == run.answer.sentence.replace("*", "").replace("`", "")
+        assert "n = 64 sequences for recall" in page.locator(".rests-on").inner_text()
+        for name in (".sentence", ".rests-on", "#recall-chart svg"):
+            box = page.locator(name).bounding_box()
+            assert box is not None
+            assert box["y"] >= 0
+            assert box["y"] + box["height"] <= height, name
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_what_is_drawn_is_explained_beside_it(running: Browser, run: Content) -> None:
+    assert run.recall is not None
+    with opened(running, file(run)) as page:
+        text = page.locator(".explanation").inner_text().replace("\u00a0", " ")
+        for word in ("gold", "predicts", "missed", "Recall", "Sparsity", "dashed line"):
+            assert word in text
+        assert f"{100 * run.recall.measured.gold:.1f} %" in text
+        drawing = page.locator(".matrix-drawing")
+        assert drawing.locator(".missed-star").count() == 1
+        assert drawing.locator(".found-star").count() > 3
+        assert drawing.locator(".predicted-cell").count() > drawing.locator(".found-star").count()
+
+
+def test_every_method_says_what_it_does_and_whose_it_is(running: Browser, run: Content) -> None:
+    with opened(running, file(run)) as page:
+        said = page.locator("#methods tbody th").all_inner_texts()
+        for series in run.series:
+            (line,) = [text for text in said if text.startswith(f"{series.label}\n")]
+            assert does(series.method).replace("`", "") in line
+            assert whose(series.method) in line
+        chip = page.locator("#answer .key", has_text="sketch")
+        tip = page.locator("#answer .tipped", has=page.locator(".key", has_text="sketch")).locator(".method-tip")
+        assert tip.is_hidden()
+        chip.hover()
+        assert tip.is_visible()
+        assert tip.inner_text().split("\n")[0] == does("sketch")
+        assert "ours" in tip.inner_text()
+
+
+def test_heads_are_drawn_for_print_before_they_are_scrolled_to(running: Browser, run: Content) -> None:
+    with opened(running, file(run), height=500) as page:
+        assert page.locator(".card svg").count() == 0
+        page.pdf()
+        assert page.locator(".card svg").count() == 12
+
+
+CONTRAST = """() => {
+    const light = (css) => css.match(/[\\d.]+/g).slice(0, 3).map(Number)
+        .map((one) => one / 255).map((one) => one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, one, place) => sum + one * [0.2126, 0.7152, 0.0722][place], 0);
+    return [...document.querySelectorAll(".cell")].map((cell) => {
+        const { color, backgroundColor } = getComputedStyle(cell);
+        const [high, low] = [light(color), light(backgroundColor)].sort((one, other) => other - one);
+        return (high + 0.05) / (low + 0.05);
+    });
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_cells_can_be_read_in_both_schemes(running: Browser, run: Content, dark: bool) -> None:
+    with opened(running, file(run), dark=dark) as page:
+        page.wait_for_selector("#map-weights[data-shown]")
+        for wanted in ("0.5", "0.8", "0.95"):
+            page.locator("#sparsity").fill(wanted)
+            found = page.evaluate(CONTRAST)
+            assert len(found) == 24
+            assert min(found) >= 4.5
+
+
+def test_maps_open_on_the_leading_method_and_a_telling_head(running: Browser, run: Content) -> None:
+    assert run.answer is not None
+    leader = re.findall(r"\*(.+?)\*", run.answer.sentence)[0]
+    with opened(running, file(run)) as page:
+        page.wait_for_selector('#map-weights[data-shown$="/0"]')
+        chosen = page.locator("#maps .control", has_text="Finder").locator("select option:checked").inner_text()
+        assert chosen.startswith(f"{leader}: ")
+        seen = {page.locator("#map-weights").get_attribute("data-shown")}
+        patterns = page.locator(".telling button").all_inner_texts()
+        assert set(patterns) <= {"near", "far", "same word", "delimiter"}
+        assert len(patterns) >= 2
+        for name in patterns:
+            page.locator(".telling button", has_text=re.compile(f"^{name}$")).click()
+            page.locator('.telling button[aria-pressed="true"]', has_text=re.compile(f"^{name}$")).wait_for()
+            seen.add(page.locator("#map-weights").get_attribute("data-shown"))
+        assert len(seen) >= len(patterns)
+
+
+def test_a_section_without_content_is_a_line(running: Browser, run: Content) -> None:
+    with opened(running, file(run)) as page:
+        for name in ("clusters", "bench"):
+            box = page.locator(f"#{name}").bounding_box()
+            assert box is not None
+            assert box["height"] < 80
+            assert page.evaluate(f"getComputedStyle(document.getElementById('{name}')).borderTopWidth") == "0px"
+
+
+def test_a_page_stays_small_whatever_the_maps_take(run: Content, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = len(written({"name": "", "description": ""}).encode())
+    assert bare + page_data.MOST_BYTES < 5_000_000
+    whole = page_data.page_data(run)
+    rest = {name: value for name, value in whole.items() if name != "maps"}
+    room = 20_000
+    monkeypatch.setattr(page_data, "MOST_BYTES", len(page_data.safe_json(rest | {"maps": None}).encode()) + room)
+    small = page_of(run)
+    assert len(small.encode()) < len(page_of_whole(whole)) - 10_000
+    assert len(small.encode()) <= bare + page_data.MOST_BYTES + 5_000
+
+
+def page_of_whole(data: dict[str, object]) -> str:
+    return written(data)
