@@ -6,7 +6,7 @@ WORKERS ?= auto
 # Formats the page's scripts, styles and template. Fetched by npx, so nothing but node has to be there.
 PRETTIER := npx --yes prettier@3.6.2
 
-.PHONY: test demo lint browser wheel sanitize benchmarks clean
+.PHONY: test demo docs lint browser wheel sanitize benchmarks clean
 
 test: lint .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -24,6 +24,10 @@ lint: .venv/installed
 	$(BIN)/clang-format --dry-run --Werror src/sparsefinder/kernels/*
 	@if $(PRETTIER) --version >/dev/null 2>&1; then $(PRETTIER) --check src/sparsefinder/lab/report/assets; \
 	  else echo "The page's scripts were not checked: prettier takes node's npx, and a network the first time."; test "$$CI" != true; fi
+
+# The site, into build/site: the tutorials run, and a link or a name that leads nowhere is an error.
+docs: .venv/installed
+	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m mkdocs build --quiet --strict
 
 # What the tests of the report's page open it in; without one they are skipped. Debian's, unless there is one already.
 browser:
@@ -48,7 +52,7 @@ sanitize: .venv/installed
 	  --config-settings=build-dir=build/sanitizing .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
-	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attending/test_native.py tests/attending/test_rules.py tests/attending/test_assign.py
+	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attending/test_native.py tests/attending/test_rules.py tests/attending/test_assign.py tests/attending/test_index.py
 
 benchmarks: .venv/installed
 	$(BIN)/python benchmarks/entmax.py

@@ -1,20 +1,31 @@
-"""docs/paper.md names what there is: every part of the paper, and files, functions, recipes, figures and commands."""
+"""What documents name is there: files, links, commands; in docs/paper.md every part of the paper, and functions."""
 
 import importlib.util
 import re
 from functools import reduce
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+import yaml
+from pydantic import TypeAdapter
+from typer.main import get_command
 
 from sparsefinder.finders import methods
 from sparsefinder.lab.cli import app
+from sparsefinder.lab.recipe import Method, Recipe
 from sparsefinder.lab.report.figures import FIGURES
 from sparsefinder.lab.sweep.grids import GRIDS
+from sparsefinder.lab.sweep.settings import expand
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/paper.md").read_text()
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+# Paths that are told by where they begin, also in commands; what a run writes is elsewhere, charts are yet to be.
+FROM_ROOT = re.compile(r"(?<![\w/.-])(?<!--chart )(?:src|tests|docs|recipes|benchmarks)/[\w/.-]*[\w/]")
+# And names of source files, with as much of their path as is said.
+SOURCE = re.compile(r"`([\w/.-]+\.(?:py|js|css|h|cpp|md))(?:: [\w.]+)?`")
 NAMED = re.findall(r"`([\w/.]+\.py): ([\w.]+)`", TEXT)
 # What the paper has: its sections, and so many numbered equations, figures and tables.
 SECTIONS = [
@@ -68,5 +79,58 @@ def test_recipes_figures_grids_methods_and_commands_are_there() -> None:
     assert set(re.findall(r"`sparsefinder (\w+)", TEXT)) <= commands
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_are_named_are_there(document: Path) -> None:
+    text = document.read_text()
+    missing = [path for path in FROM_ROOT.findall(text) if not (ROOT / path).exists()]
+    rooms = [ROOT / room for room in ("src", "tests", "benchmarks", "docs")]
+    files = [path.as_posix() for path in (*ROOT.glob("*.*"), *(file for room in rooms for file in room.rglob("*.*")))]
+    missing += [name for name in SOURCE.findall(text) if not any(file.endswith(f"/{name}") for file in files)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target, heading in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", document.read_text()):
+        other = document.parent / target if target else document
+        # Tutorials are scripts that the site makes pages of.
+        other = other if other.exists() else other.with_suffix(".py")
+        assert other.exists(), target
+        headings = re.findall(r"^#+ (.*)", other.read_text(), re.MULTILINE) if heading else []
+        assert not heading or heading in [re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in headings]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_and_their_options_are_there(document: Path) -> None:
+    known: Any = get_command(app)
+    for name, rest in re.findall(r"(?:^|`)sparsefinder ([a-z]+)([^`\n]*)", document.read_text(), re.MULTILINE):
+        assert name in known.commands, name
+        options = {option for one in known.commands[name].params for option in one.opts}
+        assert set(re.findall(r"(?<= )--[a-z-]+", rest.split("#")[0])) <= options
+
+
+def test_pieces_of_recipes_are_right() -> None:
+    """What stands in the paper's table between backticks and reads as a part of a recipe."""
+    found = 0
+    for piece in re.findall(r"`(\{method: [^`]*\}|\w+: \{[^`]*\})`", TEXT):
+        value = yaml.safe_load(piece)
+        if "method" in value:
+            own = {name: each for name, each in value.items() if name != "method"}
+            assert all(one.finder for one in expand(Method(method=value["method"], settings=own)))
+        else:
+            for part, inner in value.items():
+                TypeAdapter(Recipe.model_fields[part].annotation).validate_python(inner)
+        found += 1
+    assert found > 5
+
+
 def test_the_readme_leads_to_it() -> None:
     assert "docs/paper.md" in (ROOT / "README.md").read_text()
+
+
+def test_the_readme_is_a_screen_and_a_half_and_its_links_lead_somewhere() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 100
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    assert len(links) > 5
+    assert [link for link in links if not (ROOT / link).is_file()] == []
