@@ -178,7 +178,9 @@ def points(
 
     folder = check_folder(run)
     if not measured(folder):
-        raise InputError("RUN", f"{run}, where nothing was measured yet", unfinished(folder) or "one with a sweep")
+        missing = unfinished(folder)
+        want = f"one that was swept: {missing}" if missing else "one that was swept"
+        raise InputError("RUN", f"{run}, where nothing was measured yet", want)
     print(summary_csv(folder, sort), end="") if as_csv else print_summary(folder, sort, every)
     say_unfinished(folder)
 
