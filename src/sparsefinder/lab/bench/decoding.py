@@ -45,7 +45,7 @@ __all__ = ["DECODE", "decode", "read_decode"]
 VERSION = 2
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
 # The last queries before a length, of which recall is measured, and tokens that perplexity is.
-QUERIES, TOKENS = 32, 512
+QUERIES, TOKENS = 32, 128
 
 PARTS = ("step", "cache", "find", "attend")
 RATIOS = ("to_dynamic", "to_static", "attend_to_softmax")
