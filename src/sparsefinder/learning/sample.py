@@ -51,6 +51,13 @@ class Sample:
         """The pairs that entmax gives weight to."""
         return gold_graph(self.q, self.k, self.alpha, self.layout, self.score_scale)
 
+    def part(self, queries: slice) -> Sample:
+        """The same with some of the queries, from a first to before a last one, and all keys."""
+        first, last, _ = queries.indices(self.q.shape[2])
+        if (first, last) == (0, self.q.shape[2]):
+            return self
+        return replace(self, q=self.q[:, :, first:last], layout=self.layout.part(first, last))
+
     @property
     def queries(self) -> tuple[Float[Tensor, "batch heads n d"], Bool[Tensor, "batch n"]]:
         """The queries, and which of them are not padding."""
