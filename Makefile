@@ -13,7 +13,7 @@ test: lint .venv/installed
 
 # What needs clusters and servers of its own, on loopback: Ray, S3, several processes that train together.
 test-slow: .venv/installed
-	$(BIN)/python -m pytest tests/slow
+	$(BIN)/python -m pytest $(wildcard tests/slow/test_*.py)
 
 demo: .venv/installed
 	$(BIN)/sparsefinder run recipes/demo-mlm.yaml

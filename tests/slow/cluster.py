@@ -21,6 +21,7 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 def cluster(folder: Path, nodes: int = 2) -> Iterator[Any]:
     """A head that only schedules, and so many nodes of one processor."""
     os.environ.update(QUIET)
+    import ray
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
@@ -30,6 +31,7 @@ def cluster(folder: Path, nodes: int = 2) -> Iterator[Any]:
         made.wait_for_nodes()
         yield made
     finally:
+        ray.shutdown()
         made.shutdown()
 
 

@@ -128,5 +128,5 @@ def test_what_no_node_has_is_said(nodes: Any, tmp_path: Path) -> None:
 
     engine = {"kind": "ray", "address": nodes.address, "sweep": {"cpus": 64}}
     jobs = [Job("unit", 1, ("a", "work"))]
-    with pytest.raises(InputError, match=r"engine.sweep: got cpus 64 .* at most 1 CPUs"):
+    with pytest.raises(InputError, match=r"engine.sweep: got cpus 64 .*at most 1 CPUs"):
         run_jobs(_write, RunFolder(tmp_path), jobs, small(["window"], engine=engine), "sweep", "writing")

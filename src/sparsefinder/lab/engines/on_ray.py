@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager, nullcontext
+from contextlib import chdir, nullcontext
 from typing import Any, TypeVar
 
 from ...errors import InputError, SparsefinderError
@@ -31,11 +31,12 @@ def done_on_ray(units: Sequence[One], engine: Engine, stage: str) -> Iterator[tu
     """Each unit with the error that it ended with, if it did, as they come to their end."""
     ray, needs = needed("ray", "ray"), getattr(engine, stage)
     cpus = max(needs.cpus or 1, units[0].threads)
-    with _connected(ray, engine.address):
-        _check_room(ray, cpus, needs.gpus, stage)
-        options = {"num_cpus": cpus, "num_gpus": needs.gpus, "max_retries": RETRIES, "retry_exceptions": False}
-        task, left = ray.remote(**options)(_do), iter(units)
-        waiting: dict[Any, One] = {}
+    _connect(ray, engine.address)
+    _check_room(ray, cpus, needs.gpus, stage)
+    options = {"num_cpus": cpus, "num_gpus": needs.gpus, "max_retries": RETRIES, "retry_exceptions": False}
+    task, left = ray.remote(**options)(_do), iter(units)
+    waiting: dict[Any, One] = {}
+    try:
         while True:
             at_once = ray.cluster_resources().get("CPU", 1) // cpus
             while len(waiting) < AHEAD * max(1, at_once) and (unit := next(left, None)) is not None:
@@ -50,6 +51,10 @@ def done_on_ray(units: Sequence[One], engine: Engine, stage: str) -> Iterator[tu
                 except ray.exceptions.RayError as lost:
                     error = SparsefinderError(f"Ray gave it up after {RETRIES} more tries: {lost}")
                 yield unit, error
+    finally:
+        # Ctrl-C, or whoever reads this has had enough: tasks under way are not waited for.
+        for one in waiting:
+            ray.cancel(one)
 
 
 def _do(unit: Doing, folder: str) -> Exception | None:
@@ -63,21 +68,18 @@ def _do(unit: Doing, folder: str) -> Exception | None:
     return None
 
 
-@contextmanager
-def _connected(ray: Any, address: str | None) -> Iterator[None]:
-    """The cluster at an address, or one of this machine alone; one that is connected to already is left as it is."""
+def _connect(ray: Any, address: str | None) -> None:
+    """To the cluster at an address, or to one of this machine alone; until the process ends, or somebody disconnects.
+
+    What is connected already is left as it is: workers of a new connection start anew, which takes them seconds.
+    """
     if ray.is_initialized():
-        yield
         return
     try:
         ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
     except (ConnectionError, ValueError, RuntimeError) as error:
         want = "that of a Ray cluster: auto, HOST:6379 or ray://HOST:10001; none starts one on this machine"
         raise InputError("engine.address", f"{address}: {error}", want) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def _check_room(ray: Any, cpus: float, gpus: float, stage: str) -> None:
