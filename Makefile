@@ -6,10 +6,14 @@ WORKERS ?= auto
 # Formats the page's scripts, styles and template. Fetched by npx, so nothing but node has to be there.
 PRETTIER := npx --yes prettier@3.6.2
 
-.PHONY: test demo docs lint browser wheel sanitize benchmarks clean
+.PHONY: test test-slow demo docs lint browser wheel sanitize fuzz soak audit sbom benchmarks clean
 
 test: lint .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# What needs clusters and servers of its own, on loopback: Ray, S3, several processes that train together.
+test-slow: .venv/installed
+	$(BIN)/python -m pytest $(wildcard tests/slow/test_*.py)
 
 demo: .venv/installed
 	$(BIN)/sparsefinder run recipes/demo-mlm.yaml
@@ -47,12 +51,34 @@ wheel: .venv/installed
 # The kernel's tests again, on a build that looks for bad memory accesses and undefined behaviour. Without site (-S), Python
 # sees that build and not the editable install.
 SANITIZED := build/sanitized
-sanitize: .venv/installed
+SANITIZING = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+  $(BIN)/python -S
+$(SANITIZED)/built: .venv/installed $(shell find src -name '*.py')
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --upgrade --target $(SANITIZED) --config-settings=cmake.define.SPARSEFINDER_SANITIZE=ON \
 	  --config-settings=build-dir=build/sanitizing .
-	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
-	  $(BIN)/python -S -m pytest -p no:cacheprovider tests/attending/test_native.py tests/attending/test_rules.py tests/attending/test_assign.py tests/attending/test_index.py
+	touch $@
+
+sanitize: $(SANITIZED)/built
+	$(SANITIZING) -m pytest -p no:cacheprovider tests/attending/test_native.py tests/attending/test_rules.py tests/attending/test_assign.py tests/attending/test_index.py
+
+# The kernels' arguments, right and wrong, mutated by Atheris on the same build: a crash or a wrong answer ends it.
+SECONDS ?= 300
+fuzz: $(SANITIZED)/built
+	$(SANITIZING) -m tests.fuzz.under_asan -max_total_time=$(SECONDS) -len_control=0 -max_len=4096 -print_final_stats=1
+
+# An hour of calls from several threads: right answers, flat memory.
+MINUTES ?= 60
+soak: .venv/installed
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
+
+# What is installed, as CycloneDX; and whether PyPI knows of anything wrong with it, which takes a network.
+sbom: .venv/installed
+	mkdir -p build
+	$(BIN)/cyclonedx-py environment --output-reproducible --of JSON -o build/sbom.json $(BIN)/python
+
+audit: .venv/installed
+	$(BIN)/pip-audit --skip-editable --desc
 
 benchmarks: .venv/installed
 	$(BIN)/python benchmarks/entmax.py

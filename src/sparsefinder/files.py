@@ -12,9 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from .errors import InputError, SparsefinderError, check_type
 
-__all__ = ["DiskError", "explaining", "folder_at", "read_json", "whole_file", "whole_folder", "write_text"]
+__all__ = [
+    "DiskError", "explaining", "folder_at", "inside", "read_json", "reading", "whole_file", "whole_folder",
+    "write_text",
+]  # fmt: skip
 
 
 class DiskError(SparsefinderError):
@@ -75,10 +80,41 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """Read what a program wrote as JSON: an object."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise InputError(str(path), f"what is not JSON: {error}", "the file as it was written") from error
     check_type(str(path), found, dict, "the file as it was written")
     return found
+
+
+def inside(folder: Path, name: object) -> Path:
+    """A file of a folder by a name that was read from somewhere: it may not lead out of the folder."""
+    if not isinstance(name, str) or not (folder / name).resolve().is_relative_to(folder.resolve()):
+        raise InputError(f"name of a file in {folder}", repr(name), "one within that folder")
+    return folder / name
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """What was written by a program and is not so any more (cut off, changed, of another kind), said in words."""
+    try:
+        yield
+    except SparsefinderError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        OSError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+        SafetensorError,
+    ) as error:
+        # The system's own have a number; Parquet's that it cannot make sense of a file have none.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(str(path), f"what cannot be understood ({reason})", "the file as it was written") from error
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from torch import Tensor
 from .describing import card, table
 from .errors import InputError, check_type
 from .extras import tqdm
-from .files import folder_at, read_json, whole_file, write_text
+from .files import folder_at, read_json, reading, whole_file, write_text
 from .finders import Finder, Fitting, finder_class
 from .finders.state import restored, state_of
 from .fitting import Choice, Wanted, candidates, choose, fit_finder, learn_maps, map_settings, seeded
@@ -190,9 +190,11 @@ class Sparsefinder(Mapping[Site, Finder]):
             raise InputError("path", f"{path} of format {config.get('format')}", f"finders of format {FORMAT}")
         if not (folder / TENSORS).is_file():
             raise InputError("path", f"{path} without {TENSORS}", want)
-        tensors = load_file(folder / TENSORS)
-        finders = {(site["kind"], site["layer"]): restored(site["finder"], tensors) for site in config["sites"]}
-        return cls(finders, config.get("about", {}))
+        with reading(folder / TENSORS):
+            tensors = load_file(folder / TENSORS)
+        with reading(folder / CONFIG):
+            finders = {(site["kind"], site["layer"]): restored(site["finder"], tensors) for site in config["sites"]}
+            return cls(finders, config.get("about", {}))
 
     def push_to_hub(self, name: str, *, teacher: str | None = None, text: str | None = None, **options: Any) -> str:
         """Push the finders to a repository on the hub, with a card; returns the address of the commit.

@@ -92,7 +92,7 @@ def tiny_recipe(kind: str, folder: Path) -> Path:
     return file
 
 
-def _results(folder: Path) -> dict[str, object]:
+def results(folder: Path) -> dict[str, object]:
     """Everything a run found out, without how long it took."""
     found: dict[str, object] = {"score": (folder / "teacher/score.json").read_text()}
     for name in ("train", "valid"):
@@ -111,7 +111,7 @@ def test_the_second_run_computes_nothing(recipe: Path, tmp_path: Path) -> None:
     folder = run(load_recipe(recipe), tmp_path / "runs", say=said.append)
     assert (folder / "report/index.html").is_file()
     assert len([line for line in said if "done in" in line]) == 5
-    first = _results(folder.path)
+    first = results(folder.path)
     times = {file: file.stat().st_mtime_ns for file in folder.path.rglob("*") if file.name != "recipe.yaml"}
     said.clear()
     run(load_recipe(recipe), tmp_path / "runs", say=said.append)
@@ -119,11 +119,11 @@ def test_the_second_run_computes_nothing(recipe: Path, tmp_path: Path) -> None:
     after = {file: file.stat().st_mtime_ns for file in folder.path.rglob("*") if file.name != "recipe.yaml"}
     # The folder itself changes when recipe.yaml and the lock are written.
     assert {file for file in times if file.is_file() and times[file] != after[file]} == set()
-    assert _results(folder.path) == first
+    assert results(folder.path) == first
     _check_full_row(folder)
     _check_timing(folder)
     run(load_recipe(recipe), tmp_path / "again", say=said.append)
-    assert _results(tmp_path / "again/tiny") == first
+    assert results(tmp_path / "again/tiny") == first
 
 
 def _check_full_row(folder: RunFolder) -> None:
@@ -160,7 +160,7 @@ def test_killed_in_every_stage_it_ends_as_if_undisturbed(tmp_path: Path) -> None
     done = subprocess.run([sys.executable, "-m", "sparsefinder", "run", *command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     run(load_recipe(recipe), tmp_path / "undisturbed", say=lambda line: None)
-    assert _results(folder) == _results(tmp_path / "undisturbed/tiny")
+    assert results(folder) == results(tmp_path / "undisturbed/tiny")
 
 
 def test_what_does_not_depend_on_a_change_is_not_done_again(tmp_path: Path) -> None:

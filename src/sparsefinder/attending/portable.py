@@ -123,7 +123,7 @@ def _run_gathered(call: Call) -> Float[Tensor, "batch heads n e"]:
         outs.append(_maybe_again(_gathered_chunk, call, graph, firsts, keys, group)[inside])
         done.append(rows[inside])
     order = torch.cat(done).argsort()
-    return torch.cat(outs)[order].reshape(*call.q.shape[:3], -1)
+    return torch.cat(outs)[order].reshape(*call.q.shape[:3], call.v.shape[-1])
 
 
 def _gathered_chunk(
@@ -133,14 +133,14 @@ def _gathered_chunk(
     head, first = firsts // n, firsts % n
     b, h = head // call.grid.heads, head % call.grid.heads
     i = (first[:, None] + torch.arange(group, device=keys.device)).clamp(max=n - 1)
-    q = call.q.reshape(-1, call.q.shape[-1])[(head[:, None] * n + i).flatten()]
+    q = call.q.flatten(0, 2)[(head[:, None] * n + i).flatten()]
     place = ((b * call.k.shape[1] + h // call.groups)[:, None] * m + keys.clamp(min=0)).flatten()
-    k = call.k.reshape(-1, call.k.shape[-1]).index_select(0, place).unflatten(0, (count, width))
+    k = call.k.flatten(0, 2).index_select(0, place).unflatten(0, (count, width))
     scores = q.unflatten(0, (count, group)).to(call.dtype) * call.scale @ k.to(call.dtype).transpose(-1, -2)
     if call.bias is not None:
         bias = call.bias.expand(call.grid.shape)
         scores = scores + bias[b[:, None, None], h[:, None, None], i[:, :, None], keys[:, None].clamp(min=0)]
     alpha = call.alpha if isinstance(call.alpha, float) else call.alpha[h][:, None, None]
     p = entmax(scores.masked_fill(~graph.among(b, h, i, keys), -math.inf), alpha)
-    v = call.v.reshape(-1, call.v.shape[-1]).index_select(0, place).unflatten(0, (count, width))
+    v = call.v.flatten(0, 2).index_select(0, place).unflatten(0, (count, width))
     return torch.nn.functional.dropout(p, call.dropout) @ v.to(call.dtype)

@@ -32,6 +32,8 @@ def record_traces(
     layers: Sequence[int] | None = None,
     dtype: str = "float16",
     teacher: str | None = None,
+    tokens: int | None = None,
+    first: int = 0,
 ) -> Traces:
     """Run an entmax model on batches of inputs, and write the queries and keys of the chosen layers.
 
@@ -40,12 +42,15 @@ def record_traces(
 
     inputs: batches as the model takes them: {"input_ids": ..., "attention_mask": ...}, of tensors.
     teacher: the hash of the model, where it is known already.
+    tokens: of longer sequences, only a stretch of so many tokens is kept, so that files do not grow with their length.
+        The model sees all of them; gold graphs are those within the stretch.
+    first: the number of the first sequence, where others are recorded apart: it says where its stretch is.
     """
     sites(model)
     if isinstance(inputs, Mapping | str | Tensor) or not isinstance(inputs, Iterable):
         raise wrong_type("inputs", inputs, "a list of batches, or an iterator: [tokenizer(texts, return_tensors='pt')]")
     with (
-        TraceWriter(path, dtype=dtype, teacher=teacher or teacher_hash(model)) as writer,
+        TraceWriter(path, dtype=dtype, teacher=teacher or teacher_hash(model), tokens=tokens, first=first) as writer,
         record(model, writer.take, kinds=kinds, layers=layers),
         torch.no_grad(),
     ):

@@ -12,6 +12,7 @@
 
 #include "constants.h"
 #include "kernels.h"
+#include "parallel.h"
 
 namespace nb = nanobind;
 
@@ -25,6 +26,25 @@ using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device
 using Alphas = std::vector<double>;
 
 Vectors vectors(const Input& array) { return {array.data(), array.stride(0), array.stride(1), array.stride(2)}; }
+
+// Call a kernel while other Python threads run; Ctrl-C ends it between two of its tasks, as it ends Python code.
+template <class Call>
+void released(const Call& call) {
+  bool stopped = false;
+  {
+    nb::gil_scoped_release others_may_run;
+    const Watch watch([] {
+      nb::gil_scoped_acquire alone;
+      return PyErr_CheckSignals() != 0;
+    });
+    try {
+      call();
+    } catch (const Interrupted&) {
+      stopped = true;
+    }
+  }
+  if (stopped) throw nb::python_error();
+}
 
 // A piece, and the arrays that it points into.
 struct HeldPiece {
@@ -252,10 +272,7 @@ void define_attention(nb::module_& module) {
         problem.computed = computed ? computed->data() : nullptr;
         auto support = save ? std::make_unique<Support>() : nullptr;
         Report report;
-        {
-          nb::gil_scoped_release others_may_run;
-          kernels(plain).forward(problem, support.get(), report);
-        }
+        released([&] { kernels(plain).forward(problem, support.get(), report); });
         return nb::make_tuple(std::move(support), report.nonfinite);
       },
       "Write the result into `out`. Returns the support, if it is to be saved, and whether a number was not finite.",
@@ -273,11 +290,10 @@ void define_attention(nb::module_& module) {
         const Kernels& chosen = kernels(plain);
         const int64_t blocks = chosen.backward_blocks(problem.n);
         std::vector<double> parts(grad_alpha ? problem.batch * problem.heads * blocks : 0);
-        {
-          nb::gil_scoped_release others_may_run;
+        released([&] {
           chosen.backward(problem, support, vectors(grad), grad_q.data(), grad_k.data(), grad_v.data(),
                           grad_alpha ? parts.data() : nullptr);
-        }
+        });
         if (grad_alpha)
           for (int64_t part = 0; part < static_cast<int64_t>(parts.size()); ++part)
             grad_alpha->data()[part / blocks % problem.heads] += parts[part];
@@ -308,8 +324,7 @@ void define_assigning(nb::module_& module) {
         work.count = static_cast<int64_t>(out.shape(3));
         work.out = out.data();
         work.threads = threads;
-        nb::gil_scoped_release others_may_run;
-        kernels(plain).nearest(work);
+        released([&] { kernels(plain).nearest(work); });
       },
       "Write the centroids nearest to each token into `out`.", nb::arg("tokens"), nb::arg("centroids"),
       nb::arg("offsets"), nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
@@ -326,8 +341,7 @@ void define_assigning(nb::module_& module) {
         work.bins = bins;
         work.out = out.data();
         work.threads = threads;
-        nb::gil_scoped_release others_may_run;
-        kernels(plain).bins(work);
+        released([&] { kernels(plain).bins(work); });
       },
       "Write the bin of each token in each dimension into `out`.", nb::arg("numbers"), nb::arg("edges"),
       nb::arg("bins"), nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
@@ -351,8 +365,7 @@ void define_sketching(nb::module_& module) {
         work.rank = static_cast<int64_t>(out.shape(3));
         work.out = out.data();
         work.threads = threads;
-        nb::gil_scoped_release others_may_run;
-        kernels(plain).map_tokens(work);
+        released([&] { kernels(plain).map_tokens(work); });
       },
       "Write every token times its head's map into `out`. Sizes of tokens need not be multiples of anything.");
   module.def(
@@ -368,10 +381,7 @@ void define_sketching(nb::module_& module) {
         work.codes = codes.data();
         work.units = units ? units->data() : nullptr;
         work.threads = threads;
-        {
-          nb::gil_scoped_release others_may_run;
-          kernels(plain).round_points(work);
-        }
+        released([&] { kernels(plain).round_points(work); });
         return work.nonfinite;
       },
       "Write the codes of points, and what queries were multiplied by. Returns whether a number was not finite.",
@@ -432,10 +442,7 @@ void define_index(nb::module_& module) {
         work.first = first;
         work.count = static_cast<int64_t>(keys.shape(2));
         work.threads = threads;
-        {
-          nb::gil_scoped_release others_may_run;
-          kernels(plain).append_keys(work);
-        }
+        released([&] { kernels(plain).append_keys(work); });
         return work.nonfinite;
       },
       "Write the codes of keys after the first ones of an index. Returns whether a number was not finite.");
@@ -455,10 +462,7 @@ void define_index(nb::module_& module) {
         call.highs = highs.data();
         call.slack = slack ? slack->data() : nullptr;
         call.share = share ? share->data() : nullptr;
-        {
-          nb::gil_scoped_release others_may_run;
-          kernels(plain).ask_index(call);
-        }
+        released([&] { kernels(plain).ask_index(call); });
         return call.nonfinite;
       },
       "Attend over what an index says, into `out`. Returns whether a number was not finite.", nb::arg("maps"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import InputError
+from .away import is_url
 from .folder import RunFolder
 from .recipe import Recipe
 from .tasks.base import Task
@@ -21,14 +22,15 @@ def check_recipe(recipe: Recipe) -> None:
 
 def made_folder(runs: str | Path, recipe: Recipe) -> RunFolder:
     """The folder of a run, which is made if it is not there."""
-    path = Path(runs) / recipe.name
+    folder = RunFolder.at(f"{runs}/{recipe.name}" if is_url(runs) else Path(runs) / recipe.name)
+    path = folder.path
     try:
         path.mkdir(parents=True, exist_ok=True)
         (path / ".lock").open("ab").close()
     except OSError as error:
         want = "a folder, there or to be made, that may be written to"
         raise InputError("--runs", f"{runs}, where {path} cannot be made: {error.strerror}", want) from error
-    return RunFolder(path)
+    return folder
 
 
 def check_start(recipe: Recipe, task: Task, training: Path) -> None:

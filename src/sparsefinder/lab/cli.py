@@ -33,7 +33,9 @@ What = Annotated[
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe; may be repeated.")
 ]
-Runs = Annotated[Path, typer.Option(help="The folder that runs are kept in.")]
+Runs = Annotated[str, typer.Option(help="The folder that runs are kept in, or its URL: s3://bucket/runs.")]
+Engine = Annotated[str | None, typer.Option(help="Where the work is done, local or ray, if not as in the recipe.")]
+Address = Annotated[str | None, typer.Option(help="That of a Ray cluster: auto, HOST:6379, ray://HOST:10001.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 
@@ -51,8 +53,10 @@ def options(version: Annotated[bool, Version] = False) -> None:
     """What goes before a command."""
 
 
-def _run(what: Path, changes: list[str] | None, runs: Path, until: str) -> None:
-    recipe, runs = _recipe(what, changes, runs)
+def _run(what: Path, changes: list[str] | None, runs: str, until: str, engine: tuple[str | None, str | None]) -> None:
+    said = {"kind": engine[0] or (engine[1] and "ray"), "address": engine[1]}
+    told = [f"engine.{key}={value}" for key, value in said.items() if value]
+    recipe, runs = _recipe(what, [*told, *(changes or ())], runs)
     with saying_how_to_go_on():
         from .run import run
 
@@ -60,15 +64,15 @@ def _run(what: Path, changes: list[str] | None, runs: Path, until: str) -> None:
     if until in ("sweep", "report"):
         from .sweep.printed import closing
 
-        page = [f"The page: {folder / 'report' / 'index.html'}"] if until == "report" else []
-        print_lines([*closing(folder), *page])
+        page = f"The page: {folder / 'report' / 'index.html'}"
+        print_lines([*closing(folder), *([page] if until == "report" else [])])
 
 
-def _recipe(what: Path, changes: list[str] | None, runs: Path) -> tuple[Recipe, Path]:
+def _recipe(what: Path, changes: list[str] | None, runs: str) -> tuple[Recipe, str]:
     from .recipe import load_recipe
 
     if what.is_dir():
-        return load_recipe(check_folder(what) / "recipe.yaml", changes or ()), what.resolve().parent
+        return load_recipe(check_folder(what) / "recipe.yaml", changes or ()), str(what.resolve().parent)
     return load_recipe(what, changes or ()), runs
 
 
@@ -76,7 +80,7 @@ def _recipe(what: Path, changes: list[str] | None, runs: Path) -> tuple[Recipe, 
 def check(
     recipe: What,
     changes: Changes = None,
-    runs: Runs = Path("runs"),
+    runs: Runs = "runs",
     times: Annotated[bool, typer.Option(help="Try all stages in small, for how long they take.")] = True,
 ) -> None:
     """Check a recipe as far as that goes without running it, and print the plan: stages, settings, points, time, disk.
@@ -91,11 +95,13 @@ def check(
     asked, runs = _recipe(recipe, changes, runs)
     from .plan import plan
 
-    print_lines(list(plan(asked, runs, times)))
+    print_lines(list(plan(asked, Path(runs), times)))
 
 
 @app.command("run")
-def run_command(recipe: What, changes: Changes = None, runs: Runs = Path("runs")) -> None:
+def run_command(
+    recipe: What, changes: Changes = None, runs: Runs = "runs", engine: Engine = None, address: Address = None
+) -> None:
     """Do everything a recipe says: train, trace, fit, sweep, report. What is done already is not done again.
 
     Examples:
@@ -103,14 +109,16 @@ def run_command(recipe: What, changes: Changes = None, runs: Runs = Path("runs")
 
         sparsefinder run recipes/demo-mlm.yaml --set seed=1 --set name=second --set task.training.steps=500
     """
-    _run(recipe, changes, runs, "report")
+    _run(recipe, changes, runs, "report", (engine, address))
 
 
 def _stage(name: str, says: str, example: str) -> None:
     """A command that runs a recipe up to one of its stages."""
 
-    def command(recipe: What, changes: Changes = None, runs: Runs = Path("runs")) -> None:
-        _run(recipe, changes, runs, name)
+    def command(
+        recipe: What, changes: Changes = None, runs: Runs = "runs", engine: Engine = None, address: Address = None
+    ) -> None:
+        _run(recipe, changes, runs, name, (engine, address))
 
     app.command(name, help=f"{says}\n\nExample: sparsefinder {name} {example}")(command)
 
@@ -211,7 +219,7 @@ def bench(
     again: Annotated[bool, typer.Option("--again", help="Measure also what was measured before.")] = False,
     chart: Annotated[Path | None, typer.Option(help="Also write a chart of time by length, as SVG.")] = None,
     alpha: Annotated[float | None, typer.Option(help="For a saved model that does not say its α.")] = None,
-    runs: Runs = Path("runs"),
+    runs: Runs = "runs",
 ) -> None:
     """Measure quality and time of every finder, beside full entmax and softmax attention: alone, and in the model.
 

@@ -20,14 +20,14 @@ from ..files import read_json, write_text
 from ..traces.store import INDEX, Traces
 from .checking import check_recipe, check_start
 from .device import device_of
+from .engines.local import processes_of
 from .folder import RunFolder
 from .progress import Steps, duration, measured, say
 from .quiet import quiet
-from .recipe import Method, Recipe, Training
+from .recipe import Engine, Method, Recipe, Training
 from .run import keys_of, run
 from .sweep.fit_stage import settings_of
 from .sweep.grids import grid_of, timed_settings, united_with
-from .sweep.jobs import processes_of
 from .sweep.settings import FULL, expand_all
 from .tasks import Task
 from .tasks import task as task_of
@@ -197,6 +197,7 @@ def _small(recipe: Recipe) -> Recipe:
         timing = timing.model_copy(update={**one, "sequences": SCORED, "repeats": 1})
     return recipe.model_copy(update={
         "name": "small",
+        "engine": Engine(),
         "task": task.model_copy(update={"evaluate": SCORED}),
         "trace": trace.model_copy(update={"train": TRAIN, "valid": VALID, "layers": (trace.layers or (0,))[:1]}),
         "sweep": recipe.sweep.model_copy(update={"processes": 1, "sequences": None}),

@@ -24,7 +24,7 @@ from .checking import check_recipe, check_start, made_folder
 from .device import device_of, timed_on
 from .folder import RunFolder, key_of
 from .quiet import quiet
-from .recipe import PairFiles, Recipe, dump_recipe
+from .recipe import PairFiles, Recipe, Trace, dump_recipe
 from .tasks import Task
 from .tasks import task as task_of
 
@@ -43,8 +43,10 @@ class Stage:
 
 
 def _train(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    folder.fetch(*folder.present(["training"]))
     check_start(recipe, task, folder / "training")
     task.train(folder / "training", folder / "teacher")
+    folder.put("training", "teacher")
 
 
 def _trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
@@ -62,23 +64,30 @@ def _fit(folder: RunFolder, recipe: Recipe, task: Task) -> None:
 def _sweep(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     from .sweep import sweep_accuracy, sweep_recall, sweep_timing, write_summary
 
+    folder.fetch_under("points")
     sweep_recall(folder, recipe)
     if recipe.accuracy is not None:
         sweep_accuracy(folder, recipe, task)
     if recipe.timing is not None:
         sweep_timing(folder, recipe, task)
+    folder.fetch_under("points")
     write_summary(folder)
+    folder.put("points.csv", "summary.csv")
 
 
 def _report(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     from .report import write_report
 
+    folder.fetch(*folder.present(["training", "teacher", "traces/examples.jsonl"]))
+    for name in ("points", "finders", "traces/valid"):
+        folder.fetch_under(name)
     write_report(folder, recipe)
+    folder.put("report")
 
 
 STAGES = (
     Stage("train", ("training", "teacher"), lambda recipe: [_dump(recipe.task), _read(recipe), recipe.seed], _train),
-    Stage("trace", ("traces",), lambda recipe: _dump(recipe.trace), _trace),
+    Stage("trace", ("traces",), lambda recipe: _traced(recipe.trace), _trace),
     Stage("fit", (), lambda recipe: [_dump(part) for part in (recipe.fit, *_swept(recipe))], _fit),
     Stage("sweep", (), lambda recipe: [_points_version(), *map(_dump, _swept(recipe)), *_timed_on(recipe)], _sweep),
     Stage("report", (), lambda recipe: [_dump(recipe.report), recipe.description], _report),
@@ -97,11 +106,24 @@ def run(
     if until not in names:
         raise InputError("until", repr(until), f"one of {', '.join(names)}")
     check_recipe(recipe)
+    rank, processes = (int(os.environ.get(name, one)) for name, one in (("RANK", 0), ("WORLD_SIZE", 1)))
+    if processes > 1 and until != "train":
+        raise InputError("until", f"{until!r} of {processes} processes under torchrun", "'train'; then the rest by one")
     device, folder = device_of(recipe.device), made_folder(runs, recipe)
+    if processes > 1:
+        from accelerate import PartialState
+
+        # The first to ask says what they meet on: by itself it looks for GPUs.
+        PartialState(cpu=device.type == "cpu")
+    if rank:
+        _train_along(folder, recipe, task_of(recipe.task, recipe.seed, device))
+        return folder
     with _alone(folder):
         write_text(folder / "recipe.yaml", dump_recipe(recipe))
+        folder.put("recipe.yaml")
         task = task_of(recipe.task, recipe.seed, device)
         for stage, key in keys_of(recipe, until):
+            folder.follow(stage.name, *stage.results)
             if folder.finished(stage.name, key):
                 say(f"{stage.name}: nothing to do, it is done")
             else:
@@ -117,6 +139,14 @@ def run(
                 folder.finish(stage.name, key, started)
                 say(f"{stage.name}: done in {time.monotonic() - started:.0f} s")
     return folder
+
+
+def _train_along(folder: RunFolder, recipe: Recipe, task: Task) -> None:
+    """One of several processes that train together, but the first: that one writes and speaks for all."""
+    (stage, key), *_ = keys_of(recipe, "train")
+    if not folder.finished(stage.name, key):
+        check_start(recipe, task, folder / "training")
+        task.train(folder / "training", folder / "teacher")
 
 
 def keys_of(recipe: Recipe, until: str = "report") -> Iterator[tuple[Stage, str]]:
@@ -150,6 +180,13 @@ def say_unfinished(folder: RunFolder) -> None:
 
 def _swept(recipe: Recipe) -> tuple[BaseModel | None, ...]:
     return recipe.sweep, recipe.accuracy, recipe.timing
+
+
+def _traced(asked: Trace) -> Any:
+    """Without what is newer than keys and left as it is, so that runs from before are as they were."""
+    newer = ("tokens_per_sequence", "sequences_per_part")
+    as_it_was = {name for name in newer if getattr(asked, name) == Trace.model_fields[name].default}
+    return asked.model_dump(mode="json", exclude=as_it_was)
 
 
 def _timed_on(recipe: Recipe) -> list[str]:

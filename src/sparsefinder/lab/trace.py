@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
+from ..errors import InputError, SparsefinderError
 from ..files import write_text
-from ..hf.recording import record_traces, teacher_hash
+from ..hf.recording import record_traces
 from ..traces import join
 from ..traces.store import INDEX
+from ..traces.writer import stretch
+from .engines import Job, run_jobs
 from .folder import RunFolder
-from .progress import steps
 from .recipe import Recipe
 from .tasks.base import Inputs, Task
+from .teacher import Teacher
 
 __all__ = ["kinds_of", "trace"]
-
-# Sequences per part: what a kill loses at most.
-PART = 64
 
 
 def kinds_of(recipe: Recipe, task: Task) -> tuple[str, ...]:
@@ -30,41 +32,77 @@ def kinds_of(recipe: Recipe, task: Task) -> tuple[str, ...]:
 
 def trace(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     """Write traces/train, traces/valid and traces/examples.jsonl, going on from what is there."""
-    wanted, teacher = recipe.trace, folder / "teacher"
-    sequences = task.sequences(teacher, wanted.train + wanted.valid, wanted.longer_than)
-    parts = {"train": sequences[: wanted.train], "valid": sequences[wanted.train :]}
-    model = task.load(teacher).eval()
-    known = teacher_hash(model)
-    every = {name: [f"part-{start:06}" for start in range(0, len(some), PART)] for name, some in parts.items()}
-    recorded = {
-        (name, place): (folder / f"traces/{name}/{part}" / INDEX).is_file()
-        for name, names in every.items()
-        for place, part in enumerate(names)
-    }
-    done = sum(len(parts[name][place * PART :][:PART]) for (name, place), there in recorded.items() if there)
-    with steps("tracing", len(sequences), "sequence", done) as bar:
-        for name, chosen in parts.items():
-            for place, part in enumerate(every[name]):
-                some = chosen[place * PART :][:PART]
-                target = folder / f"traces/{name}/{part}"
-                if not recorded[name, place]:
-                    shutil.rmtree(target, ignore_errors=True)
-                    with torch.inference_mode():
-                        record_traces(
-                            model,
-                            (
-                                {name: tensor.to(model.device) for name, tensor in inputs.items()}
-                                for inputs in task.batches(teacher, some, wanted.batch)
-                            ),
-                            target,
-                            kinds=kinds_of(recipe, task),
-                            layers=wanted.layers,
-                            dtype=wanted.precision,
-                            teacher=known,
-                        )
-                    bar.update(len(some))
-            join(folder / f"traces/{name}", every[name])
-    _write_examples(folder, recipe, task, parts["valid"])
+    wanted = recipe.trace
+    folder.fetch("teacher")
+    sequences = task.sequences(folder / "teacher", wanted.train + wanted.valid, wanted.longer_than)
+    split = {"train": sequences[: wanted.train], "valid": sequences[wanted.train :]}
+    every = [
+        _Part(name, start, some[start : start + wanted.sequences_per_part])
+        for name, some in split.items()
+        for start in range(0, len(some), wanted.sequences_per_part)
+    ]
+    # A part appears whole, its index with it.
+    there, teacher = folder.present(part.folder for part in every), Teacher(folder, recipe, task)
+    todo = [part for part in every if part.folder not in there]
+    jobs = [Job(part.about, len(part.sequences), (teacher, part), ("teacher",), (part.folder,)) for part in todo]
+    done = len(sequences) - sum(job.size for job in jobs)
+    run_jobs(_record, folder, jobs, recipe, "trace", "tracing", "sequence", done)
+    for name in split:
+        parts = [part.folder for part in every if part.of == name]
+        folder.fetch(*(f"{part}/{INDEX}" for part in parts))
+        join(folder / f"traces/{name}", [part.rpartition("/")[2] for part in parts])
+        folder.put(f"traces/{name}/{INDEX}")
+    _write_examples(folder, recipe, task, split["valid"])
+    folder.put("traces/examples.jsonl")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some sequences to record, and which they are."""
+
+    of: str
+    start: int
+    sequences: Sequence[Inputs]
+
+    @property
+    def folder(self) -> str:
+        return f"traces/{self.of}/part-{self.start:06}"
+
+    @property
+    def about(self) -> str:
+        return f"sequences {self.start} to {self.start + len(self.sequences) - 1} of {self.of}"
+
+
+def _record(folder: RunFolder, teacher: Teacher, part: _Part) -> None:
+    """The job: the queries and keys of some sequences."""
+    recipe, task, model = teacher.recipe, teacher.task, teacher.model
+    wanted, target = recipe.trace, folder / part.folder
+    at = 0
+
+    def batches() -> Iterator[dict[str, Tensor]]:
+        nonlocal at
+        for inputs in task.batches(folder / "teacher", part.sequences, wanted.batch):
+            yield {name: tensor.to(model.device) for name, tensor in inputs.items()}
+            at += 1
+
+    shutil.rmtree(target, ignore_errors=True)
+    try:
+        with torch.inference_mode():
+            record_traces(
+                model,
+                batches(),
+                target,
+                kinds=kinds_of(recipe, task),
+                layers=wanted.layers,
+                dtype=wanted.precision,
+                teacher=teacher.hash,
+                tokens=wanted.tokens_per_sequence,
+                first=part.start,
+            )
+    except (InputError, RuntimeError, ValueError, IndexError) as error:
+        first = part.start + at * wanted.batch
+        last = min(first + wanted.batch, part.start + len(part.sequences)) - 1
+        raise SparsefinderError(f"sequences {first} to {last} of {part.of}: {error}") from error
 
 
 def _write_examples(folder: RunFolder, recipe: Recipe, task: Task, sequences: Sequence[Inputs]) -> None:
@@ -74,5 +112,7 @@ def _write_examples(folder: RunFolder, recipe: Recipe, task: Task, sequences: Se
         for kind in kinds_of(recipe, task):
             tokens = task.tokens(folder / "teacher", sequence, kind)
             about = {"sequence": number, "kind": kind, "text": tokens.text}
-            lines.append(json.dumps({**about, "queries": list(tokens.queries), "keys": list(tokens.keys)}))
+            most = recipe.trace.tokens_per_sequence
+            queries, keys = (side[stretch(number, len(side), most)] for side in (tokens.queries, tokens.keys))
+            lines.append(json.dumps({**about, "queries": list(queries), "keys": list(keys)}))
     write_text(folder / "traces/examples.jsonl", "".join(f"{line}\n" for line in lines))

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ..core.layout import Layout
 from ..errors import InputError, check_type
-from ..files import read_json
+from ..files import inside, read_json, reading
 from ..finders.about import Place
 from ..learning.sample import Sample
 
@@ -61,6 +61,8 @@ class Traces:
         index = read_json(folder / INDEX)
         if index.get("format") != FORMAT:
             raise InputError("path", f"{path} of format {index.get('format')}", f"traces of format {FORMAT}")
+        with reading(folder / INDEX):
+            _check_index(folder, index)
         return cls(folder, index)
 
     @property
@@ -102,6 +104,10 @@ class Traces:
                 raise InputError(name, repr(place), "a whole number")
         return Samples(self.path, self._site(kind, layer), batch, start, stop, seed)
 
+    def files(self, kind: str, layer: int) -> list[str]:
+        """The files that hold one layer, as the folder has them."""
+        return [shard["file"] for shard in self._site(kind, layer)["shards"]]
+
     def _site(self, kind: str, layer: int) -> Mapping[str, Any]:
         for site in self.index["sites"]:
             if (site["kind"], site["layer"]) == (kind, layer):
@@ -112,7 +118,7 @@ class Traces:
         """Read everything, and raise if a file is not what was written."""
         for site in self.index["sites"]:
             for shard in site["shards"]:
-                file = self.path / shard["file"]
+                file = inside(self.path, shard["file"])
                 found = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "nothing"
                 if found != shard["sha256"]:
                     raise InputError(str(file), f"content {found}", f"content {shard['sha256']}, as it was recorded")
@@ -150,27 +156,62 @@ class Samples:
         for shard in self.site["shards"]:
             if not (self.path / shard["file"]).is_file():
                 raise InputError("path", f"traces without their {shard['file']}", "the whole folder, as it was written")
-            file = safe_open(self.path / shard["file"], "pt")
-            ends = [file.get_tensor(f"{name}_lengths").cumsum(0).tolist() for name in ("query", "key")]
-            starts = [[0, *each] for each in ends]
-            places += [
-                (file, slice(starts[0][place], ends[0][place]), slice(starts[1][place], ends[1][place]))
-                for place in range(shard["sequences"])
-            ]
+            with reading(self.path / shard["file"]):
+                file = safe_open(self.path / shard["file"], "pt")
+                ends = [
+                    _ends(file, shard["sequences"], name, tokens) for name, tokens in (("query", "q"), ("key", "k"))
+                ]
+                starts = [[0, *each] for each in ends]
+                places += [
+                    (file, slice(starts[0][place], ends[0][place]), slice(starts[1][place], ends[1][place]))
+                    for place in range(shard["sequences"])
+                ]
         return places
 
     def _read(self, chosen: list[int]) -> Sample:
         places = [self._places[sequence] for sequence in chosen]
-        q, query_lengths = _padded([file.get_slice("q")[queries] for file, queries, _ in places])
-        k, key_lengths = _padded([file.get_slice("k")[keys] for file, _, keys in places])
-        alpha = self.site["alpha"]
-        return Sample(
-            q,
-            k,
-            Layout(self.site["causal"], key_lengths, query_lengths=query_lengths),
-            self.site["scale"],
-            torch.tensor(alpha) if isinstance(alpha, list) else alpha,
-        )
+        with reading(self.path):
+            q, query_lengths = _padded([file.get_slice("q")[queries] for file, queries, _ in places])
+            k, key_lengths = _padded([file.get_slice("k")[keys] for file, _, keys in places])
+            alpha, want = self.site["alpha"], (self.site["heads"], self.site["d"])
+            if (q.shape[1], q.shape[3]) != want or (k.shape[1], k.shape[3]) != want:
+                raise InputError(str(self.path), f"q {tuple(q.shape)}, k {tuple(k.shape)}", "shapes as the index says")
+            return Sample(
+                q,
+                k,
+                Layout(self.site["causal"], key_lengths, query_lengths=query_lengths),
+                self.site["scale"],
+                torch.tensor(alpha) if isinstance(alpha, list) else alpha,
+            )
+
+
+def _ends(file: Any, sequences: int, name: str, tokens: str) -> list[int]:
+    """Where each sequence ends among the tokens of a file."""
+    lengths = file.get_tensor(f"{name}_lengths")
+    total = file.get_slice(tokens).get_shape()[0]
+    if lengths.shape != (sequences,) or bool((lengths < 0).any()) or int(lengths.sum()) != total:
+        raise ValueError(f"lengths of {name} tokens that do not add up to {total} in {sequences} sequences")
+    return lengths.cumsum(0).tolist()
+
+
+def _check_index(folder: Path, index: Mapping[str, Any]) -> None:
+    """Raise where an index does not have what is read from it, or names files that are not in its folder."""
+    for name in ("hash", "teacher"):
+        check_type(name, index[name], str, "a hash, as it was written")
+    for site in index["sites"]:
+        check_type("kind", site["kind"], str, "a kind of attention")
+        check_type("causal", site["causal"], bool, "true or false")
+        for name in ("layer", "heads", "d"):
+            check_type(name, site[name], int, "a whole number")
+        for alpha in site["alpha"] if isinstance(site["alpha"], list) else [site["alpha"]]:
+            check_type("alpha", alpha, (int, float), "a number")
+        check_type("scale", site["scale"], (int, float), "a number")
+        for shard in site["shards"]:
+            file = inside(folder, shard["file"])
+            check_type("sequences", shard["sequences"], int, "how many sequences a file has")
+            # A length takes 8 bytes: no file has more of them than it has room for.
+            if shard["sequences"] < 0 or (file.is_file() and shard["sequences"] > file.stat().st_size // 8):
+                raise InputError("sequences", shard["sequences"], f"as many as {shard['file']} has")
 
 
 def _padded(parts: list[Float[Tensor, "_ heads d"]]) -> tuple[Float[Tensor, "b heads n d"], Int[Tensor, " b"] | None]:

@@ -27,7 +27,7 @@ from ..learning.sample import Sample
 from .record import Record
 from .store import FORMAT, INDEX, Site, Traces
 
-__all__ = ["TraceWriter", "join"]
+__all__ = ["TraceWriter", "join", "stretch"]
 
 # A shard is written when its tensors reach this size, which is about what a layer keeps in memory until then.
 SHARD_BYTES = 1 << 26
@@ -42,6 +42,7 @@ class _Waiting:
     q: list[Tensor] = field(default_factory=list)
     k: list[Tensor] = field(default_factory=list)
     shards: list[dict[str, Any]] = field(default_factory=list)
+    count: int = 0
 
     @property
     def size(self) -> int:
@@ -56,16 +57,23 @@ class TraceWriter:
 
     dtype: "float16" halves the files; a gold graph may then differ in pairs whose weight is next to nothing.
     teacher: a hash of the model that the queries and keys are of, to tell when they are out of date.
+    tokens: of longer sequences, a stretch of so many tokens: the files do not grow with their length. Gold graphs are
+        then those within the stretch.
+    first: the number of the first sequence, which says where its stretch is.
     """
 
-    def __init__(self, path: str | Path, *, dtype: str = "float16", teacher: str = "") -> None:
+    def __init__(
+        self, path: str | Path, *, dtype: str = "float16", teacher: str = "", tokens: int | None = None, first: int = 0
+    ) -> None:
         if dtype not in DTYPES:
             raise InputError("dtype", repr(dtype), f"one of {', '.join(map(repr, DTYPES))}")
         check_type("path", path, (str, Path), "the name of a new folder")
         self.path = Path(path)
         if self.path.exists():
             raise InputError("path", f"{path}, which exists", "the name of a new folder")
-        self.dtype, self.teacher = dtype, teacher
+        if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
+            raise InputError("tokens", repr(tokens), "a number of tokens from 1 upwards, or None for all")
+        self.dtype, self.teacher, self.tokens, self.first = dtype, teacher, tokens, first
         self._sites: dict[Site, _Waiting] = {}
         self._folder: Path | None = None
         self._open = ExitStack()
@@ -110,9 +118,11 @@ class TraceWriter:
         if waiting.about != about:
             raise InputError(f"{kind} layer {layer}", about, f"what it was before: {waiting.about}")
         for tokens, real, parts in ((q, sample.real_queries(), waiting.q), (k, sample.real_keys(), waiting.k)):
-            for one, length in zip(tokens, real.sum(-1).tolist(), strict=True):
+            for place, (one, length) in enumerate(zip(tokens, real.sum(-1).tolist(), strict=True)):
+                kept = stretch(self.first + waiting.count + place, length, self.tokens)
                 # A copy: a slice would keep the whole batch in memory.
-                parts.append(one[:, :length].transpose(0, 1).to("cpu", DTYPES[self.dtype]).contiguous().clone())
+                parts.append(one[:, kept].transpose(0, 1).to("cpu", DTYPES[self.dtype]).contiguous().clone())
+        waiting.count += len(q)
         if waiting.size >= SHARD_BYTES:
             self._flush(self._folder, (kind, layer))
 
@@ -158,6 +168,15 @@ class TraceWriter:
             for (kind, layer), waiting in sorted(self._sites.items())
         ]
         _write_index(folder, {"format": FORMAT, "dtype": self.dtype, "teacher": self.teacher, "sites": sites})
+
+
+def stretch(number: int, length: int, tokens: int | None) -> slice:
+    """The tokens that are kept of a sequence: all, or so many of them, from places that lie evenly over sequences."""
+    if tokens is None or length <= tokens:
+        return slice(0, length)
+    # Multiples of the golden ratio, which leave no gap: every part of long sequences is seen, without a seed.
+    start = int(number * 0.6180339887498949 % 1 * (length - tokens + 1))
+    return slice(start, start + tokens)
 
 
 def _check_tokens(

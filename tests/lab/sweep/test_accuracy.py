@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from sparsefinder import GlobalTokens, InputError, Window, predicting, use_entmax
 from sparsefinder.core.metrics import GraphMetrics
 from sparsefinder.hf.models import record
-from sparsefinder.hf.recording import record_traces
+from sparsefinder.hf.recording import record_traces, teacher_hash
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Recipe
 from sparsefinder.lab.sweep.accuracy import sweep_accuracy
@@ -111,7 +111,7 @@ def _run(path: Path, task: Fake, **accuracy: Any) -> tuple[RunFolder, Recipe]:
     run, model = RunFolder(path), task.load(path)
     for name in ("train", "valid"):
         inputs = [{"input_ids": words(4, 20)} for _ in range(3)]
-        record_traces(model.base_model, inputs, path / "traces" / name, dtype="float32")
+        record_traces(model.base_model, inputs, path / "traces" / name, dtype="float32", teacher=teacher_hash(model))
     asked = recipe(METHODS, accuracy={"windows": [0, 3], "globals": [1], **accuracy})
     (path / "teacher").mkdir()
     score = task.evaluate(model.eval(), path / "teacher")

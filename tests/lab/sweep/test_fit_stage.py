@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from sparsefinder.finders import Fitting, KMeans, Oracle, Place, Reformer
+from sparsefinder.lab.engines import JobError
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Method
 from sparsefinder.lab.sweep import fit_stage as module
 from sparsefinder.lab.sweep.fit_stage import fit
-from sparsefinder.lab.sweep.jobs import JobError
 from sparsefinder.lab.sweep.run_finders import RunFinders
 from sparsefinder.lab.sweep.settings import expand
 from sparsefinder.learning.learn import learn

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from sparsefinder import GlobalTokens, GraphMetrics, InputError, Window
+from sparsefinder.lab.engines import JobError
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.sweep import recall as module
 from sparsefinder.lab.sweep.fit_stage import fit
 from sparsefinder.lab.sweep.grids import GRIDS, grid_of
-from sparsefinder.lab.sweep.jobs import JobError
 from sparsefinder.lab.sweep.points import averaged, read_points
 from sparsefinder.lab.sweep.recall import recall_units, sweep_recall
 from sparsefinder.lab.sweep.run_finders import RunFinders, finders_of

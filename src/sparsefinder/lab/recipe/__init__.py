@@ -5,13 +5,13 @@
 500
 """
 
-from .parts import Accuracy, Fit, Method, Recipe, Report, Sweep, Timing, Trace
+from .parts import Accuracy, Engine, Fit, Method, Needs, Recipe, Report, Sweep, Timing, Trace
 from .reading import dump_recipe, load_recipe
 from .sources import BuiltinSource, HubPairs, HubSource, PairFiles, PairSource, TextSource
 from .teachers import CausalLM, MaskedLM, Training, Translation
 
 __all__ = [
-    "Accuracy", "BuiltinSource", "CausalLM", "Fit", "HubPairs", "HubSource", "MaskedLM", "Method", "PairFiles",
-    "PairSource", "Recipe", "Report", "Sweep", "TextSource", "Timing", "Trace", "Training", "Translation",
+    "Accuracy", "BuiltinSource", "CausalLM", "Engine", "Fit", "HubPairs", "HubSource", "MaskedLM", "Method", "Needs",
+    "PairFiles", "PairSource", "Recipe", "Report", "Sweep", "TextSource", "Timing", "Trace", "Training", "Translation",
     "dump_recipe", "load_recipe",
 ]  # fmt: skip

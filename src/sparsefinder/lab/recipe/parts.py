@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from .sources import Part
 from .teachers import CausalLM, MaskedLM, Translation
 
-__all__ = ["Accuracy", "Fit", "Method", "Recipe", "Report", "Sweep", "Timing", "Trace"]
+__all__ = ["Accuracy", "Engine", "Fit", "Method", "Needs", "Recipe", "Report", "Sweep", "Timing", "Trace"]
 
 Count = Annotated[int, Field(ge=0)]
 Some = Annotated[int, Field(ge=1)]
@@ -26,7 +26,11 @@ class Trace(Part):
     kinds: tuple[Literal["encoder", "decoder", "cross"], ...] | None = None
     layers: tuple[Count, ...] | None = None
     precision: Literal["float16", "float32"] = "float16"
+    # Of longer sequences, a stretch of so many tokens is kept: disk does not grow with their length. All if not given.
+    tokens_per_sequence: int | None = Field(None, ge=2)
     batch: int = Field(8, ge=1)
+    # Sequences that are recorded together: what a kill loses at most, and what a task of a cluster does.
+    sequences_per_part: int = Field(64, ge=1)
 
 
 class Fit(Part):
@@ -123,6 +127,35 @@ class Report(Part):
     sentences: int = Field(4, ge=0)
 
 
+class Needs(Part):
+    """What one unit of a stage's work gets."""
+
+    # Processors, and threads where it runs a model; as many as the driver has there, and one elsewhere, if not given.
+    cpus: int | None = Field(None, ge=1)
+    # On a cluster: graphics processors, or a share of one.
+    gpus: float = Field(0, ge=0)
+
+
+class Engine(Part):
+    """Where the units of work are done: on this machine, or on a cluster. What comes out is the same."""
+
+    kind: Literal["local", "ray"] = "local"
+    # That of a Ray cluster: auto, HOST:6379, ray://HOST:10001; a new one on this machine if not given.
+    address: str | None = None
+    # By what is done: a unit is a part of the sequences to trace, some finders of a layer, some settings of a layer, a
+    # point of the accuracy sweep.
+    trace: Needs = Needs()
+    fit: Needs = Needs()
+    sweep: Needs = Needs()
+    accuracy: Needs = Needs()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, given: Any) -> Any:
+        """`engine: ray` as well as with keys."""
+        return {"kind": given} if isinstance(given, str) else given
+
+
 class Recipe(Part):
     """A whole run."""
 
@@ -131,6 +164,8 @@ class Recipe(Part):
     seed: int = 0
     # Where models train and run: a GPU if there is one, unless it is said.
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    # `ray`, or {kind: ray, address: …, trace: {cpus: 4, gpus: 1}}.
+    engine: Engine = Engine()
     task: Annotated[MaskedLM | CausalLM | Translation, Field(discriminator="kind")]
     trace: Trace = Trace()
     fit: Fit = Fit()

@@ -29,6 +29,9 @@ def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
         raise InputError("recipe", f"{path}, which is not YAML: {reason}", "a file of valid YAML") from error
     if not isinstance(content, dict):
         raise InputError("recipe", f"{path} with {type(content).__name__} at the top", "keys: name, task, …")
+    if isinstance(content.get("engine"), str):
+        # So that changes of its keys find them.
+        content["engine"] = {"kind": content["engine"]}
     for change in changes:
         _set(content, change)
     try:

@@ -11,26 +11,24 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from ...errors import InputError
 from ...finders import Finder, Full
 from ...finders.fixed import united
 from ...traces.store import Site, Traces
+from ..engines import Job, run_jobs
 from ..folder import RunFolder, key_of
-from ..progress import steps
 from ..recipe import Accuracy, Recipe
 from ..tasks.base import Task, with_rate
+from ..teacher import Teacher
 from .grids import grid_of, united_with
 from .points import ACCURACY, VERSION, set_aside, write_points
-from .run_finders import RunFinders
+from .run_finders import RunFinders, fetch_keys, made_of
 from .settings import FULL, Setting, expand_all
 from .watching import Stepped, Watched, by_sequence, decoding_sparsity, mean_ratios
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 __all__ = ["AccuracyPoint", "accuracy_points", "sweep_accuracy"]
 
@@ -42,28 +40,31 @@ class AccuracyPoint:
     setting: Setting
     window: int
     globals: int
-    file: Path
+    file: str
 
 
 def sweep_accuracy(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     """Score the model on the graphs of every point; points that are finished already are left alone."""
     points = accuracy_points(folder, recipe)
-    set_aside(folder, "accuracy", [point.file for point in points])
-    todo = [point for point in points if not point.file.exists()]
-    if not todo:
-        return
-    model, finders = task.load(folder / "teacher").eval(), RunFinders(folder, recipe.seed)
-    with steps("sparsity and score", len(points), "point", len(points) - len(todo)) as bar:
-        for point in todo:
-            bar.note(f"{point.setting.method}, window {point.window}")
-            _score(folder, recipe, task, model, finders, point)
-            bar.update()
+    set_aside(folder, "accuracy", [folder / point.file for point in points])
+    there = folder.present(point.file for point in points)
+    every = [f"finders/{name}" for point in points for name in made_of(point.setting)]
+    fitted, teacher = folder.present(every), Teacher(folder, recipe, task)
+    jobs = []
+    for point in points:
+        if point.file not in there:
+            finders = {f"finders/{name}" for name in made_of(point.setting)} & fitted
+            reads = "teacher", "traces/train/index.json", *sorted(finders)
+            about = f"{point.setting.name}, window {point.window}"
+            jobs.append(Job(about, 1, (teacher, point), reads, (point.file,)))
+    run_jobs(_score, folder, jobs, recipe, "accuracy", "sparsity and score", "point", len(points) - len(jobs))
 
 
 def accuracy_points(folder: RunFolder, recipe: Recipe) -> list[AccuracyPoint]:
     """All points that a recipe asks for, the full model first. A file's name has a hash of what it depends on."""
     asked = recipe.accuracy or Accuracy()
     settings = grid_of(recipe.sweep).settings if asked.methods is None else expand_all(asked.methods)
+    fetch_keys(folder, settings)
     finders = RunFinders(folder, recipe.seed)
     # The traces have a hash of the teacher; the task says what it is measured on.
     task = recipe.task.model_dump(mode="json")
@@ -76,7 +77,7 @@ def accuracy_points(folder: RunFolder, recipe: Recipe) -> list[AccuracyPoint]:
     for setting, window, few in dict.fromkeys(every):
         key = key_of(common, finders.key(setting), window, few)
         name = f"{setting.name}-window={window}-globals={few}-{key}.parquet"
-        points.append(AccuracyPoint(setting, window, few, folder / "points/accuracy" / name))
+        points.append(AccuracyPoint(setting, window, few, f"points/accuracy/{name}"))
     return points
 
 
@@ -91,11 +92,15 @@ def _stepwise(finder: Finder, site: Site) -> bool:
     return {"decoder": finder.causal_safe, "cross": finder.query_wise}.get(site[0], True)
 
 
-def _score(
-    folder: RunFolder, recipe: Recipe, task: Task, model: PreTrainedModel, finders: RunFinders, point: AccuracyPoint
-) -> None:
+def _score(folder: RunFolder, loaded: Teacher, point: AccuracyPoint) -> None:
+    """The job: one point."""
     from ...hf.models import predicting
 
+    recipe, task, model = loaded.recipe, loaded.task, loaded.model
+    finders = RunFinders(folder, recipe.seed)
+    if finders.traces.teacher != loaded.hash:
+        want = f"those of the teacher beside them, {loaded.hash[:16]}: `sparsefinder trace` records them"
+        raise InputError("traces", f"traces of another teacher, {finders.traces.teacher[:16]}", want)
     asked = recipe.accuracy or Accuracy()
     kinds = _kinds(folder, asked)
     used: dict[Site, Finder] = {}
@@ -130,4 +135,4 @@ def _score(
         "sequence_parts": [list(part) for part in score.parts], "sequences": score.sequences,
         "seconds": time.monotonic() - started, "seed": recipe.seed,
     }  # fmt: skip
-    write_points(point.file, {name: [value] for name, value in row.items()}, ACCURACY)
+    write_points(folder / point.file, {name: [value] for name, value in row.items()}, ACCURACY)

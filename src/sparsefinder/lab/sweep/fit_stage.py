@@ -21,11 +21,11 @@ from ...fitted import Sparsefinder
 from ...fitting import fit_finder, learn_maps
 from ...learning.sample import Sample, mapped
 from ...traces.store import Samples, Site, Traces
+from ..engines import Job, run_jobs, shares
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe
 from .grids import grid_of, timed_settings
-from .jobs import Job, run_jobs, shares
-from .run_finders import KEY, RunFinders, key_in, site_name
+from .run_finders import KEY, RunFinders, fetch_keys, key_in, made_of, shards_of, site_name
 from .settings import Setting, expand_all
 
 __all__ = ["fit", "fit_settings", "settings_of"]
@@ -34,7 +34,7 @@ __all__ = ["fit", "fit_settings", "settings_of"]
 VERSION = 3
 # Sequences that dials are set on, at most.
 MOST_HELD = 32
-Work = Callable[[Path, Recipe, Site, Sequence["_Task"]], None]
+Work = Callable[[RunFolder, Recipe, Site, Sequence["_Task"]], None]
 
 
 def settings_of(recipe: Recipe) -> list[Setting]:
@@ -52,6 +52,7 @@ def fit(folder: RunFolder, recipe: Recipe) -> None:
 def fit_settings(folder: RunFolder, recipe: Recipe, settings: Iterable[Setting]) -> None:
     """Learn all that some settings need: maps, then finders in them, then where their dials have to stand."""
     settings = list(settings)
+    fetch_keys(folder, settings)
     traces = Traces.open(folder / "traces/train")
     maps = {setting.maps: setting for setting in settings if setting.maps is not None}
     todo = [_Task(name, one, _map_key(one, traces, recipe)) for name, one in sorted(maps.items())]
@@ -61,8 +62,8 @@ def fit_settings(folder: RunFolder, recipe: Recipe, settings: Iterable[Setting])
     todo = [_Task(each.name, one, _key(each, [one.maps], folder, traces, recipe)) for each, one in fitted.items()]
     _do(folder, recipe, "finders", _fit_layer, todo)
     turned = [setting for setting in settings if setting.wanted is not None]
-    made_of = {one: [one.maps, None if one.fitted is None else one.fitted.name] for one in turned}
-    todo = [_Task(one.name, one, _key(one, made_of[one], folder, traces, recipe)) for one in turned]
+    parts = {one: [one.maps, None if one.fitted is None else one.fitted.name] for one in turned}
+    todo = [_Task(one.name, one, _key(one, parts[one], folder, traces, recipe)) for one in turned]
     _do(folder, recipe, "dials", _turn_layer, todo)
 
 
@@ -81,22 +82,32 @@ class _Task:
 
 def _do(folder: RunFolder, recipe: Recipe, words: str, work: Work, tasks: Sequence[_Task]) -> None:
     """Do what is not done yet, layer by layer on several processes, and put the layers together."""
-    missing = [task for task in tasks if task.key != key_in(folder, task.name)]
-    sites = Traces.open(folder / "traces/train").sites
+    there = folder.present(f"finders/{task.name}" for task in tasks)
+    missing = [task for task in tasks if f"finders/{task.name}" not in there or task.key != key_in(folder, task.name)]
+    traces = Traces.open(folder / "traces/train")
+    sites = traces.sites
+    parts = {(task, site): folder.name_of(task.part(folder, site)) for task in missing for site in sites}
+    made = folder.present(parts.values())
+    fitted = folder.present(f"finders/{name}" for task in tasks for name in made_of(task.setting))
     jobs = []
     for site in sites:
-        todo = [task for task in missing if not task.part(folder, site).exists()]
-        pieces = shares(len(todo), len(sites), recipe.sweep.processes) if todo else 0
+        todo = [task for task in missing if parts[task, site] not in made]
+        pieces = shares(len(todo), len(sites), recipe) if todo else 0
         for some in (todo[first::pieces] for first in range(pieces)):
             about = f"{', '.join(task.name for task in some)}, {site[0]} layer {site[1]}"
-            jobs.append(Job(about, len(some), (folder.path, recipe, site, some)))
+            names = {f"finders/{name}" for task in some for name in made_of(task.setting)}
+            reads = *shards_of(traces, site, "train"), *sorted(names & fitted)
+            writes = tuple(parts[task, site] for task in some)
+            jobs.append(Job(about, len(some), (recipe, site, some), reads, writes))
     done = len(tasks) * len(sites) - sum(job.size for job in jobs)
-    run_jobs(work, jobs, recipe.sweep.processes, words, "fit", done)
+    run_jobs(work, folder, jobs, recipe, "fit", words, "fit", done)
     for task in missing:
+        folder.fetch(*(parts[task, site] for site in sites))
         with whole_folder(folder / "finders" / task.name) as target:
             _join([task.part(folder, site) for site in sites], sites, target)
             write_text(target / KEY, task.key)
-        shutil.rmtree(folder / "finders" / ".parts" / task.name, ignore_errors=True)
+        folder.put(f"finders/{task.name}")
+        folder.remove(f"finders/.parts/{task.name}")
 
 
 def _join(parts: Sequence[Path], sites: Sequence[Site], target: Path) -> None:
@@ -111,9 +122,8 @@ def _join(parts: Sequence[Path], sites: Sequence[Site], target: Path) -> None:
     Sparsefinder(finders, {**saved[0].about, "sites": about}).save_pretrained(target)
 
 
-def _learn_maps(path: Path, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
+def _learn_maps(folder: RunFolder, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
     """The job: some maps of one layer."""
-    folder = RunFolder(path)
     for task in todo:
         maps = learn_maps(task.setting.inputs, task.setting.finder, _samples(folder, recipe, site), how(recipe))
         assert maps is not None
@@ -121,13 +131,12 @@ def _learn_maps(path: Path, recipe: Recipe, site: Site, todo: Sequence[_Task]) -
             maps.save(file)
 
 
-def _fit_layer(path: Path, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
+def _fit_layer(folder: RunFolder, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
     """The job: some finders of one layer. Those on the same maps read queries and keys once, projected."""
     # Loaded before its threads are limited: only then they are.
     import sklearn.cluster  # noqa: F401
     from threadpoolctl import threadpool_limits
 
-    folder = RunFolder(path)
     finders, raw = RunFinders(folder, recipe.seed), _samples(folder, recipe, site)
     kept: dict[str, list[Sample]] = {}
     with threadpool_limits(1):
@@ -140,9 +149,8 @@ def _fit_layer(path: Path, recipe: Recipe, site: Site, todo: Sequence[_Task]) ->
             _save(task, folder, site, fitted if maps is None else replace(fitted, projection=maps))  # type: ignore[call-arg]
 
 
-def _turn_layer(path: Path, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
+def _turn_layer(folder: RunFolder, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
     """The job: some dials of one layer. Settings that want different things of one finder look at its pairs once."""
-    folder = RunFolder(path)
     finders = RunFinders(folder, recipe.seed)
     known: dict[Setting, tuple[Finder, Needs]] = {}
     for task in todo:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...core.ratios import every_ratio, grouped_means, mean
 from ...errors import InputError
-from ...files import whole_file
+from ...files import reading, whole_file
 from ..folder import RunFolder
 from .watching import OWN
 
@@ -77,13 +77,17 @@ def read_points(folder: RunFolder, which: str, columns: Sequence[str] | None = N
     files = sorted((folder / "points" / which).glob("*.parquet"))
     for file in files:
         _check_columns(folder, which, file)
-    tables = [pq.read_table(file, schema=schema, partitioning=None) for file in files]
+    tables = []
+    for file in files:
+        with reading(file):
+            tables.append(pq.read_table(file, schema=schema, partitioning=None))
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def _check_columns(folder: RunFolder, which: str, file: Path) -> None:
     """Refuse what an earlier version wrote: under the same names its numbers may be others."""
-    missing = [name for name in SCHEMAS[which].names if name not in pq.read_schema(file).names]
+    with reading(file):
+        missing = [name for name in SCHEMAS[which].names if name not in pq.read_schema(file).names]
     if missing:
         got = f"{file.name} of an earlier version, without {missing[0]}"
         raise InputError(f"points/{which}", got, f"`sparsefinder sweep {folder.path}` before, which measures it anew")
@@ -95,12 +99,10 @@ def set_aside(folder: RunFolder, which: str, wanted: Iterable[Path]) -> None:
     names = {file.name for file in wanted}
     for file in here.glob("*.parquet"):
         if file.name not in names:
-            aside.mkdir(exist_ok=True)
-            file.replace(aside / file.name)
+            folder.move(folder.name_of(file), folder.name_of(aside / file.name))
     for file in aside.glob("*.parquet"):
         if file.name in names and not (here / file.name).exists():
-            here.mkdir(exist_ok=True)
-            file.replace(here / file.name)
+            folder.move(folder.name_of(file), folder.name_of(here / file.name))
 
 
 def averaged(points: pa.Table) -> pa.Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,13 @@ from ...finders import Finder
 from ...finders.fixed import united
 from ...learning.sample import Sample
 from ...traces.store import Site, Traces
+from ..engines import Job, run_jobs, shares
 from ..folder import RunFolder, key_of
 from ..recipe import Recipe
 from .grids import grid_of, united_with
-from .jobs import Job, run_jobs, shares
 from .masks import GraphMasks, Masks, masks_of
 from .points import RECALL, SEQUENCES, VERSION, set_aside, write_points
-from .run_finders import RunFinders, site_name
+from .run_finders import RunFinders, fetch_keys, made_of, shards_of, site_name
 from .settings import Setting
 from .tally import GoldPairs, Tally, tally
 
@@ -45,16 +44,9 @@ class Unit:
     site: Site
     windows: tuple[int, ...]
     globals: tuple[int, ...]
-    file: Path
-
-    @property
-    def sequences(self) -> Path:
-        """Where the same is sequence by sequence, of all heads together. It is written first."""
-        return self.file.parents[1] / "sequences" / self.file.name
-
-    @property
-    def finished(self) -> bool:
-        return self.file.exists() and self.sequences.exists()
+    # In the folder of the run, and where the same is sequence by sequence, of all heads together: it is written first.
+    file: str
+    sequences: str
 
     @property
     def name(self) -> str:
@@ -63,45 +55,53 @@ class Unit:
 
 def sweep_recall(folder: RunFolder, recipe: Recipe) -> None:
     """Measure sparsity and recall of the whole grid; units that are finished already are left alone."""
-    units = recall_units(folder, recipe)
-    set_aside(folder, "recall", [unit.file for unit in units])
-    set_aside(folder, "sequences", [unit.sequences for unit in units])
+    units, traces = recall_units(folder, recipe), Traces.open(folder / "traces/valid")
+    set_aside(folder, "recall", [folder / unit.file for unit in units])
+    set_aside(folder, "sequences", [folder / unit.sequences for unit in units])
+    there = folder.present(name for unit in units for name in (unit.file, unit.sequences))
     todo: dict[Site, list[Unit]] = defaultdict(list)
     for unit in units:
-        if not unit.finished:
+        if not {unit.file, unit.sequences} <= there:
             todo[unit.site].append(unit)
-    jobs = []
+    every = {f"finders/{name}" for unit in units for one in unit.settings for name in made_of(one)}
+    jobs, fitted = [], folder.present(every)
     for some in todo.values():
-        pieces = shares(len(some), len(todo), recipe.sweep.processes)
+        pieces = shares(len(some), len(todo), recipe)
         for first in range(pieces):
             part = some[first::pieces]
             about = f"{len(part)} settings on {part[0].site[0]} layer {part[0].site[1]}"
-            jobs.append(Job(about, len(part), (folder.path, recipe, part)))
+            names = {f"finders/{name}" for unit in part for one in unit.settings for name in made_of(one)}
+            # What was not fitted is said of the setting that needs it.
+            reads = *shards_of(traces, part[0].site, "valid"), "traces/train/index.json", *sorted(fitted & names)
+            writes = tuple(name for unit in part for name in (unit.sequences, unit.file))
+            jobs.append(Job(about, len(part), (recipe, part), reads, writes))
     finished = len(units) - sum(map(len, todo.values()))
-    run_jobs(measure, jobs, recipe.sweep.processes, "sparsity and recall", "setting", finished)
+    run_jobs(measure, folder, jobs, recipe, "sweep", "sparsity and recall", "setting", finished)
 
 
 def recall_units(folder: RunFolder, recipe: Recipe) -> list[Unit]:
     """All there is to be measured, finished or not. The name of a unit's file has a hash of what it depends on."""
-    grid, traces, finders = grid_of(recipe.sweep), Traces.open(folder / "traces/valid"), RunFinders(folder, recipe.seed)
+    grid = grid_of(recipe.sweep)
+    fetch_keys(folder, grid.settings)
+    traces, finders = Traces.open(folder / "traces/valid"), RunFinders(folder, recipe.seed)
     families: dict[str, list[Setting]] = defaultdict(list)
     for setting in grid.settings:
         families[setting.family.name].append(setting)
-    made_of = {name: [finders.key(setting) for setting in settings] for name, settings in families.items()}
+    keys = {name: [finders.key(setting) for setting in settings] for name, settings in families.items()}
     common = [VERSION, traces.hash, recipe.sweep.sequences, recipe.sweep.batch]
     units = []
     for site in traces.sites:
         for name, settings in families.items():
             extra = united_with(settings[0], grid.windows, grid.globals)
-            key = key_of(common, extra, made_of[name], site)
-            file = folder / "points/recall" / f"{name}-{site_name(site)}-{key}.parquet"
-            units.append(Unit(tuple(settings), site, *extra, file))
+            key = key_of(common, extra, keys[name], site)
+            file = f"{name}-{site_name(site)}-{key}.parquet"
+            units.append(Unit(tuple(settings), site, *extra, f"points/recall/{file}", f"points/sequences/{file}"))
     return units
 
 
-def measure(path: Path, recipe: Recipe, units: Sequence[Unit]) -> None:
+def measure(folder: RunFolder, recipe: Recipe, units: Sequence[Unit]) -> None:
     """The job: some units of one layer, batch by batch, and their points written."""
-    folder, site = RunFolder(path), units[0].site
+    site = units[0].site
     traces, finders = Traces.open(folder / "traces/valid"), RunFinders(folder, recipe.seed)
     failed: dict[str, Exception] = {}
     passes: list[_Pass] = []
@@ -120,7 +120,7 @@ def measure(path: Path, recipe: Recipe, units: Sequence[Unit]) -> None:
                 failed[each.unit.name] = error
     for each in passes:
         if each.unit.name not in failed:
-            _write(each, recipe.seed)
+            _write(folder, each, recipe.seed)
     if failed:
         raise SparsefinderError("; ".join(f"{name}: {error}" for name, error in failed.items()))
 
@@ -173,7 +173,7 @@ class _Pass:
         return self._before[1]
 
 
-def _write(done: _Pass, seed: int) -> None:
+def _write(folder: RunFolder, done: _Pass, seed: int) -> None:
     """The points of a unit: a row for each setting, number of global tokens, window and head.
 
     A head that has no gold pair in any sequence has no recall: NaN.
@@ -198,7 +198,7 @@ def _write(done: _Pass, seed: int) -> None:
     by_sequence = {f"sequence_{name}": mean(ratios[name], -1).reshape(-1, sequences) for name in ("sparsity", "recall")}
     rows = shape[0] * shape[1] * shape[2]
     write_points(
-        done.unit.sequences,
+        folder / done.unit.sequences,
         {
             **_which(done.unit, shape[:3]),
             "kind": [kind] * rows,
@@ -210,7 +210,7 @@ def _write(done: _Pass, seed: int) -> None:
     )
     rows *= shape[3]
     write_points(
-        done.unit.file,
+        folder / done.unit.file,
         {
             **_which(done.unit, shape),
             "kind": [kind] * rows,

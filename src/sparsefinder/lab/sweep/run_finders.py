@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from ...traces.store import Site, Traces
 from ..folder import RunFolder, key_of
 from .settings import WANTED, Setting
 
-__all__ = ["KEY", "RunFinders", "finders_of", "key_in", "site_name"]
+__all__ = ["KEY", "RunFinders", "fetch_keys", "finders_of", "key_in", "made_of", "shards_of", "site_name"]
 
 # The file that says what a folder was made from.
 KEY = "key"
@@ -67,10 +68,8 @@ class RunFinders:
 
     def key(self, setting: Setting) -> str:
         """A hash of all that its finders are made of."""
-        made_of = [setting.name] if setting.wanted is not None else []
-        made_of += [setting.fitted.name] if setting.fitted is not None else []
-        made_of += [setting.maps] if setting.maps is not None else []
-        return key_of(setting.name, setting.as_json, self.seed, [key_in(self.folder, name) for name in made_of])
+        keys = [key_in(self.folder, name) for name in made_of(setting)]
+        return key_of(setting.name, setting.as_json, self.seed, keys)
 
     @cached_property
     def traces(self) -> Traces:
@@ -83,6 +82,20 @@ class RunFinders:
         found = Sparsefinder.from_pretrained(path)[site]
         projection = self.projection(setting, site)
         return found if projection is None else replace(found, projection=projection)  # type: ignore[call-arg]
+
+
+def made_of(setting: Setting) -> list[str]:
+    """The folders of the fit stage that a setting's finders are made of."""
+    names = [setting.name] if setting.wanted is not None else []
+    names += [setting.fitted.name] if setting.fitted is not None else []
+    return names + ([setting.maps] if setting.maps is not None else [])
+
+
+def fetch_keys(folder: RunFolder, settings: Iterable[Setting]) -> None:
+    """Have here what keys are made of: those of the finders and of the traces."""
+    names = {f"finders/{name}" for setting in settings for name in made_of(setting)}
+    folder.fetch(*(f"{name}/{KEY}" for name in sorted(folder.present(names))))
+    folder.fetch(*(f"traces/{part}/index.json" for part in ("train", "valid")))
 
 
 def finders_of(setting: Setting, folder: RunFolder, seed: int = 0) -> dict[Site, Finder]:
@@ -98,3 +111,8 @@ def key_in(folder: RunFolder, name: str) -> str | None:
 
 def site_name(site: Site) -> str:
     return f"{site[0]}-{site[1]}"
+
+
+def shards_of(traces: Traces, site: Site, part: str) -> tuple[str, ...]:
+    """The files that hold a layer's queries and keys, as jobs read them."""
+    return tuple(f"traces/{part}/{name}" for name in ("index.json", *traces.files(*site)))

@@ -28,7 +28,7 @@ from ..tasks.base import Score, Task
 from ..trace import kinds_of
 from .grids import timed_settings
 from .points import TIMING, set_aside, write_points
-from .run_finders import RunFinders
+from .run_finders import RunFinders, fetch_keys, made_of
 from .settings import FULL, SOFTMAX, Setting
 from .watching import Watched, mean_ratios
 
@@ -56,18 +56,21 @@ def sweep_timing(folder: RunFolder, recipe: Recipe, task: Task) -> None:
     """Write points/timing: a file for each size of a block and number of attended blocks, kept when it is there."""
     asked = recipe.timing
     assert asked is not None
+    units, teacher = timed_settings(asked), folder / "teacher"
+    fetch_keys(folder, [one for some in units.values() for one in some])
     finders, traces = RunFinders(folder, recipe.seed), Traces.open(folder / "traces/train")
-    teacher = folder / "teacher"
-    units = timed_settings(asked)
     files = {}
     for (size, blocks), settings in units.items():
-        made_of = [VERSION, traces.hash, asked.model_dump(mode="json"), [finders.key(one) for one in settings]]
-        key = key_of(*made_of, *timed_on(recipe.device))
+        parts = [VERSION, traces.hash, asked.model_dump(mode="json"), [finders.key(one) for one in settings]]
+        key = key_of(*parts, *timed_on(recipe.device))
         files[size, blocks] = folder / "points/timing" / f"block={size}-blocks={blocks}-{key}.parquet"
     set_aside(folder, "timing", files.values())
-    todo = [unit for unit in units if not files[unit].is_file()]
+    there = folder.present(map(folder.name_of, files.values()))
+    todo = [unit for unit in units if folder.name_of(files[unit]) not in there]
     if not todo:
         return
+    every = folder.present(f"finders/{name}" for some in units.values() for one in some for name in made_of(one))
+    folder.fetch("teacher", *sorted(every))
     model = task.load(teacher).eval()
     # The same weights under softmax: for its time, as it was not trained for that.
     softmax = copy.deepcopy(model)
@@ -78,6 +81,7 @@ def sweep_timing(folder: RunFolder, recipe: Recipe, task: Task) -> None:
             rows = _unit(model, softmax, recipe, task, finders, units[unit], *unit)
             columns = {name: [row[name] for row in rows] for name in rows[0]}
             write_points(files[unit], columns, TIMING)
+            folder.put(folder.name_of(files[unit]))
             bar.update()
 
 

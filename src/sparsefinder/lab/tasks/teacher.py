@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from ...hf.checkpoints import load_model, save_model
 from ...hf.models import alpha_of, use_entmax
 from .base import Score, described
 
-__all__ = ["from_checkpoint", "from_config", "write_teacher"]
+__all__ = ["counts_tokens", "from_checkpoint", "from_config", "write_teacher"]
 
 SPECIAL = ("pad", "bos", "eos", "cls", "sep", "mask")
 POSITIONS = "max_position_embeddings"
@@ -90,6 +91,15 @@ def _check_heads(config: Any) -> None:
             continue
         if heads < 1 or width % heads:
             raise InputError(f"model.{key}", heads, f"a divisor of the model's width, {width}")
+
+
+def counts_tokens(model: PreTrainedModel) -> bool:
+    """Whether a model's loss is a sum over the tokens of all batches of a step, divided by their number.
+
+    Others have the mean of each batch, whatever they are told (BERT, RoBERTa): the Trainer takes them for the former,
+    and would add those means up over `accumulate` and over processes.
+    """
+    return "self.loss_function(" in inspect.getsource(type(model).forward)
 
 
 def write_teacher(

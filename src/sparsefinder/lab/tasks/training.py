@@ -37,6 +37,7 @@ from ...hf.interface import NAME
 from ..recipe import Training
 from .checkpoints import best_of, ended, last_checkpoint, mark_complete, state_of
 from .order import Curriculum, Order
+from .teacher import counts_tokens
 from .watching import Watching
 
 __all__ = ["Example", "Examples", "fit", "generator_for"]
@@ -149,6 +150,7 @@ def fit(
             eval_dataset=Examples(valid),
             callbacks=[Keeper(order), *_callbacks(model, training, folder)],
         )
+        trainer.model_accepts_loss_kwargs &= counts_tokens(model)
         # Ours says how far it is; the Trainer's own prints dictionaries.
         trainer.remove_callback(PrinterCallback)
         trainer.order = order
