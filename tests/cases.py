@@ -11,6 +11,8 @@ from sparsefinder import Graph, Layout
 from sparsefinder.core.layout import Grid
 
 B, H, N, M, D = 2, 4, 17, 19, 8
+# The implementations that run on a CPU; those for GPUs have tests of their own.
+BACKENDS = ("reference", "portable", "native")
 
 LAYOUTS: dict[str, Layout] = {
     "plain": Layout(),

@@ -13,6 +13,7 @@ CHECKED = [
     "sparsefinder.attending.native",
     "sparsefinder.attending.portable",
     "sparsefinder.attending.reference",
+    "sparsefinder.attending.triton.tiles",
     "sparsefinder.finders",
     "sparsefinder.core.flex",
     "sparsefinder.core.graph",
@@ -35,6 +36,9 @@ install_import_hook(CHECKED, "beartype.beartype")
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TQDM_DISABLE"] = "1"
+# Kernels for GPUs run in Triton's interpreter where there is none. Triton reads this when it is first imported.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 settings.register_profile(
     "sparsefinder", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True

@@ -19,6 +19,9 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 NAME = "elsewhere"
 # Copies from one device to another are what moves tensors.
 COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default}
+# What a GPU would have been waited for: numbers that Python reads, and results whose size the data decide.
+WAITS: list[str] = []
+ASKING = ("_local_scalar_dense", "nonzero", "masked_select", "repeat_interleave", "unique", "is_nonzero", "equal")
 
 
 class Elsewhere(torch.Tensor):
@@ -59,6 +62,8 @@ def run(function: Any, arguments: Any, named: dict[str, Any]) -> Any:
     asked = named.get("device")
     if not there and (asked is None or torch.device(asked).type != NAME):
         return function(*arguments, **named)
+    if there:
+        _note_waiting(function, arguments, asked)
     wrap = bool(there) if asked is None else torch.device(asked).type == NAME
     named = {**named, "device": torch.device("cpu")} if asked is not None and wrap else named
     known = {id(one.inner): one for one in there}
@@ -73,6 +78,15 @@ def run(function: Any, arguments: Any, named: dict[str, Any]) -> Any:
         return known[id(one)] if id(one) in known else Elsewhere(one)
 
     return tree_map(out, result)
+
+
+def _note_waiting(function: Any, arguments: Any, asked: Any) -> None:
+    name = function.overloadpacket.__name__
+    masks = name in ("index", "index_put_") and any(
+        isinstance(one, torch.Tensor) and one.dtype == torch.bool for one in tree_flatten(arguments[1])[0]
+    )
+    if name.startswith(ASKING) or masks or (asked is not None and torch.device(asked).type != NAME):
+        WAITS.append(name)
 
 
 class Making(TorchDispatchMode):

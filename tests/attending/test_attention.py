@@ -12,10 +12,9 @@ from torch import Tensor
 
 from sparsefinder import Graph, InputError, Layout, attention, entmax, gold_graph
 from sparsefinder.attending import portable
-from sparsefinder.attending.api import BACKENDS
 from sparsefinder.core.layout import Grid
 
-from ..cases import GRAPHS, LAYOUTS, H, M, N, Recipe, build, grids, inputs, on_the_threshold, recipes, tensors
+from ..cases import BACKENDS, GRAPHS, LAYOUTS, H, M, N, Recipe, build, grids, inputs, on_the_threshold, recipes, tensors
 
 ALPHA = torch.tensor([1.2, 1.5, 1.7, 2.0], dtype=torch.float64)
 

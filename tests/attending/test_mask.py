@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from sparsefinder import Graph, InputError, Layout, attention
-from sparsefinder.attending.api import BACKENDS
 
-from ..cases import GRAPHS, LAYOUTS, B, H, M, N, chance, inputs, tensors
+from ..cases import BACKENDS, GRAPHS, LAYOUTS, B, H, M, N, chance, inputs, tensors
 
 # The shapes that a mask may have: pairs, of one head or each; keys, queries, all the same.
 SHAPES = [(N, M), (M,), (B, 1, 1, M), (B, H, N, M), (1, H, N, 1), (1, 1), (B, 1, N, M)]

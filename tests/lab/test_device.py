@@ -35,6 +35,10 @@ def test_every_finder_moves_and_predicts_the_same_on_another_device() -> None:
     elsewhere("finders")
 
 
+def test_finders_wait_for_a_device_no_more_often_than_they_say() -> None:
+    elsewhere("waits")
+
+
 @pytest.mark.parametrize("kind", ["masked-lm", "translation"])
 def test_traces_scores_and_times_are_taken_on_the_device_and_counted_here(tmp_path: Path, kind: str) -> None:
     file = tiny_recipe(kind, tmp_path)

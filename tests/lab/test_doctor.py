@@ -9,6 +9,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from sparsefinder import Layout, Window
+from sparsefinder.attending.api import _module, checked
 from sparsefinder.lab import cli, doctor
 from sparsefinder.lab.bench.entries import Entry
 from sparsefinder.lab.bench.synthetic import Trial, trial
@@ -39,6 +41,35 @@ def test_a_machine_that_is_well_says_so_in_80_columns(monkeypatch: pytest.Monkey
     assert "made-up queries and keys of which entmax" in text
     assert "3.1 %" in text
     assert "strided" in text
+
+
+@pytest.mark.parametrize("backend", doctor.TABLE)
+def test_backends_take_what_the_table_says(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    q, wide = torch.zeros(1, 2, 16, 16), torch.zeros(1, 2, 16, 16, dtype=torch.float64)
+    asked: dict[str, tuple[Any, ...]] = {
+        "graphs": (q, q, q, Window(3)(q, q), 1.5, Layout(), None, None, 0.0),
+        "decoding": (q[:, :, :1], q, q, None, 1.5, Layout(causal=True, query_offset=15), None, None, 0.0),
+        "α ≤ 1": (q, q, q, None, 1.0, Layout(), None, None, 0.0),
+        "α > 2": (q, q, q, None, 2.5, Layout(), None, None, 0.0),
+        "α per head": (q, q, q, None, torch.tensor([1.5, 1.6]), Layout(), None, None, 0.0),
+        "bias": (q, q, q, None, 1.5, Layout(), None, torch.zeros(16, 16), 0.0),
+        "float64": (wide, wide, wide, None, 1.5, Layout(), None, None, 0.0),
+    }
+    assert tuple(asked) == doctor.TAKES
+    refusals = {name: _module(backend).refusal(checked(*given)) for name, given in asked.items()}
+    assert tuple(refusal is None for refusal in refusals.values()) == doctor.TABLE[backend][1:], refusals
+    for given in (asked["graphs"], (q, q, q, None, 1.5, Layout(causal=True), None, None, 0.0)):
+        assert (_module(backend).refusal(checked(*given)) is None) == (backend != "adasplash" or given[3] is None)
+
+
+def test_the_docs_have_the_same_table() -> None:
+    lines = (Path(__file__).parents[2] / "docs/gpu.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    said = {
+        name.strip("`"): (where, *(cell == "yes" for cell in cells)) for name, where, *cells in rows if len(cells) == 7
+    }
+    assert said == doctor.TABLE
 
 
 def test_a_kernel_that_is_wrong_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,16 @@ from .mask import causal, masked
 __all__ = ["BACKENDS", "attention", "checked", "choose"]
 
 # An implementation is a module with `run(call) -> out`, `weights(call) -> sparse tensor`, and `refusal(call)`, which
-# says why it cannot take a call, or None. "auto" takes the first of AUTOMATIC that has no such reason.
-BACKENDS = {"reference": ".reference", "portable": ".portable", "native": ".native"}
-AUTOMATIC = ("native", "portable")
+# says why it cannot take a call, or None. It is imported when it is first asked: what is for GPUs never is on a CPU.
+BACKENDS = {
+    "reference": ".reference",
+    "portable": ".portable",
+    "native": ".native",
+    "adasplash": ".adasplash",
+    "triton": ".triton",
+}
+# "auto" takes the first that has no reason to refuse, of those for the kind of device, and "portable" elsewhere.
+AUTOMATIC = {"cpu": ("native", "portable"), "cuda": ("adasplash", "triton", "portable")}
 
 Query = Float[Tensor, "batch heads n d"]
 Key = Float[Tensor, "batch kv_heads m d"]
@@ -82,7 +89,7 @@ def attention(
     scale: what scores are multiplied by; 1 / √d if None.
     exact: compute whatever it takes to get the result over all pairs, whatever the graph.
     backend: "reference" (one dense matrix, the oracle), "portable" (torch, any device, never n × m), "native" (C++,
-        the fast one on a CPU) or "auto".
+        the fast one on a CPU), "adasplash" (all pairs on a GPU), "triton" (graphs on a GPU) or "auto".
     bias: added to the scores after scaling; broadcasts to [batch, heads, n, m].
     dropout: the share of weights dropped at random, as in training.
     attn_mask, is_causal: what they are to `torch.nn.functional.scaled_dot_product_attention`. A mask broadcasts to
@@ -117,7 +124,8 @@ def _module(name: str) -> ModuleType:
 def choose(backend: str, call: Call) -> ModuleType:
     """The implementation of this name; for "auto" the first that takes the call."""
     if backend == "auto":
-        return next(module for name in AUTOMATIC if (module := _module(name)).refusal(call) is None)
+        names = AUTOMATIC.get(call.q.device.type, ("portable",))
+        return next(module for name in names if (module := _module(name)).refusal(call) is None)
     if not isinstance(backend, str) or backend not in BACKENDS:
         raise InputError("backend", repr(backend), f"one of {', '.join(map(repr, ['auto', *BACKENDS]))}")
     refusal = _module(backend).refusal(call)

@@ -45,6 +45,8 @@ class BlockCentroids(Learned):
 
     k: one number for all heads, or one per head.
     projection: learned by `learn(..., block=block, pooling=pooling)`; None for queries and keys as they are.
+
+    On a GPU it waits for the device once, for how many blocks there are, and with a k per head for the largest.
     """
 
     block: int = field(metadata=MAPS)

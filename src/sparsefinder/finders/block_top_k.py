@@ -41,6 +41,8 @@ class BlockTopK(Finder):
     k: one number for all heads, or one per head.
     score: blocks are compared by "product", as in the paper, or by "distance", which the projection is learned for.
     projection: learned by `learn(..., block=block, pooling=pooling)`; None for queries and keys as they are.
+
+    On a GPU it waits for the device once, for how many blocks there are, and with a k per head for the largest.
     """
 
     block: int = field(metadata=MAPS)

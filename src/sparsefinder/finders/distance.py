@@ -31,6 +31,8 @@ class Distance(Finder):
     t: one distance for all heads, or one per head.
     squared: compare the squared distance with t, as the authors' code does.
     projection: where distances are measured; None for the queries and keys as they are.
+
+    On a GPU it never waits for the device.
     """
 
     t: int | float | Float[Tensor, " heads"]

@@ -26,6 +26,8 @@ class GlobalTokens(Finder):
     >>> GlobalTokens(1)(q, k).count()  # one row and one column
 
     count: one for all heads, or one per head.
+
+    On a GPU it never waits for the device.
     """
 
     count: int | Int[Tensor, " heads"] = 1

@@ -33,6 +33,8 @@ class KMeans(Learned):
 
     top_k: one for all heads, or one per head.
     projection: where the centroids lie; None for the space of queries and keys as they are.
+
+    On a GPU it waits for the device with a top_k per head only, for the largest.
     """
 
     clusters: int = field(metadata=FIT)

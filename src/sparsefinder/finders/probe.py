@@ -39,6 +39,8 @@ class Probe(Learned):
     probes: one number for all heads, or one per head.
     projection: where inner products are scores and a distance is an error in them; None for the space of queries and
     keys as they are.
+
+    On a GPU it waits for the device with probes per head only, for the largest.
     """
 
     clusters: int = field(metadata=FIT)

@@ -24,6 +24,8 @@ class RandomBlocks(Finder):
     """Give each block of queries `count` blocks of keys, uniformly among those it may see, other ones in each head.
 
     >>> RandomBlocks(2, block=16)(q, k)
+
+    On a GPU it waits for the device once, for how many blocks there are.
     """
 
     count: int

@@ -63,6 +63,8 @@ class Sketch(Learned):
     projection: where inner products are scores, and keys are worth rounding to whole numbers.
     ranks: how many of the dimensions each head looks at, none for every pair; all of them if None.
     bounded: learn what an index needs whose answer is exact: `bounds`, maps of all dimensions, and the `means` of keys.
+
+    On a GPU it never waits for the device.
     """
 
     r: int | None = field(default=None, metadata=FIT)

@@ -28,6 +28,8 @@ class Window(Finder):
 
     size: one for all heads, or one per head. Left out it is 0, which predicts nothing: the baseline of a sweep, whose
         grid brings the windows.
+
+    On a GPU it never waits for the device.
     """
 
     size: int | Int[Tensor, " heads"] = 0

@@ -40,8 +40,19 @@ TOLERANCE = 1e-4
 MARKS = {"well": "✓", "warning": "!", "broken": "✗", "note": " "}
 WHAT = {
     "native": "the C++ kernel, the fast one on a CPU",
+    "adasplash": "AdaSplash, made for all pairs on a GPU",
+    "triton": "Triton kernels that visit the tiles of a graph",
     "portable": "torch operations: correct on any device, and many times as slow as the kernel",
     "reference": "one dense matrix: the oracle of tests",
+}
+# What each takes, as their `refusal` says; docs/gpu.md has the same table.
+TAKES = ("graphs", "decoding", "α ≤ 1", "α > 2", "α per head", "bias", "float64")
+TABLE = {
+    "native": ("CPU", True, True, False, True, True, False, False),
+    "adasplash": ("GPU", False, False, False, False, False, False, False),
+    "triton": ("GPU", True, True, False, True, True, False, False),
+    "portable": ("any", True, True, True, True, True, True, True),
+    "reference": ("any", True, True, True, True, True, True, True),
 }
 KERNEL = "SPARSEFINDER_KERNEL"
 
@@ -152,15 +163,33 @@ def _differences() -> Iterable[tuple[str, float]]:
 
 
 def _backends() -> list[Line]:
-    """Which implementation attention takes by itself, on the CPU and on a GPU."""
-    assert set(WHAT) == set(BACKENDS)
-    q = torch.zeros(1, 1, 2, 8)
-    found = choose("auto", checked(q, q, q, None, 1.5, Layout(), None, None, 0.0)).__name__.rpartition(".")[2]
+    """Which implementation attention takes by itself, on the CPU and on a GPU, and what each of them can take."""
+    assert set(WHAT) == set(TABLE) == set(BACKENDS)
+    found = _chosen("cpu", graph=False)
     lines = [Line("well" if found == "native" else "note", f"On the CPU attention runs in `{found}`: {WHAT[found]}.")]
-    if not torch.cuda.is_available():
-        return [*lines, Line("note", "There is no GPU that torch can use.")]
-    name = torch.cuda.get_device_name(0)
-    return [*lines, Line("note", f"On the GPU ({name}) it runs in `portable`: {WHAT['portable']}.")]
+    if torch.cuda.is_available():
+        name = torch.cuda.get_device_name(0)
+        for graph in (False, True):
+            found = _chosen("cuda", graph)
+            how = "note" if found == "portable" else "well"
+            over = "a graph" if graph else "all pairs"
+            lines.append(Line(how, f"On the GPU ({name}), over {over}, it runs in `{found}`: {WHAT[found]}."))
+            if found == "portable":
+                lines.append(Line("note", 'Faster there: pip install "sparsefinder[gpu]".'))
+    else:
+        lines.append(Line("note", "There is no GPU that torch can use."))
+    table: list[tuple[str, ...]] = [("", "device", *TAKES)]
+    table += [(name, where, *("yes" if each else "–" for each in takes)) for name, (where, *takes) in TABLE.items()]
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    rows = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
+    return [*lines, Line("note", "What each backend takes:"), *(Line("row", row) for row in rows)]
+
+
+def _chosen(device: str, graph: bool) -> str:
+    """What "auto" is for a small call."""
+    q = torch.zeros(1, 1, 2, 16, dtype=torch.bfloat16 if device == "cuda" else torch.float32, device=device)
+    call = checked(q, q, q, Window(1)(q, q) if graph else None, 1.5, Layout(), None, None, 0.0)
+    return choose("auto", call).__name__.rpartition(".")[2]
 
 
 def _threads() -> list[Line]:
