@@ -12,14 +12,13 @@ from typing import Any
 
 from torch import Tensor
 
+from .families import FAMILIES, first_line
 from .finders import Finder, Heads, Union, methods
 from .learning.projection import Projection
 from .traces.store import Site
 
 __all__ = ["card", "described", "does", "setting_words", "table", "whose"]
 
-# Whose a method is, before the paper that it comes from.
-WHOSE = {"paper": "of the paper", "rival": "of others", "ours": "ours", "reference": "to compare with"}
 # What a setting is chosen for, in place of a value of its dial.
 WANTED = {"recall": "set for {%} recall", "sparsity": "set for {%} sparsity"}
 # So many layers, and settings of a layer's heads, are listed at the most.
@@ -63,7 +62,7 @@ def does(method: str) -> str:
     'Connect each query to the keys at most `size // 2` positions away, itself included; a size of 0 is no window.'
     """
     kind = methods().get(method)
-    return "" if kind is None else (inspect.getdoc(kind) or "").split("\n")[0]
+    return "" if kind is None else first_line(inspect.getdoc(kind))
 
 
 def whose(method: str) -> str:
@@ -78,7 +77,7 @@ def whose(method: str) -> str:
     about = kind.about
     if about.family == "ours" and about.paper:
         return f"ours, after {about.paper}"
-    return WHOSE[about.family] + (f" ({about.paper})" if about.paper else "")
+    return FAMILIES[about.family][1] + (f" ({about.paper})" if about.paper else "")
 
 
 def setting_words(method: str, values: Mapping[str, Any]) -> str:

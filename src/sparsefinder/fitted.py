@@ -100,9 +100,9 @@ class Sparsefinder(Mapping[Site, Finder]):
 
         method, settings: its name (`sparsefinder methods` lists them) and its parameters, such as clusters=16.
         recall: for each head, the highest sparsity that reaches this recall on held-out sequences. A method with a dial
-        (a distance, a number of probes) gets the setting that just reaches it; others are tried with all settings that
-        are given as lists, or with a grid of their own. Where nothing reaches it, a warning says so, and what comes
-        closest is taken.
+        (a distance, a number of probes) gets the setting that just reaches it, on 1,024 queries of each sequence if it
+        has more (`finders/dials.py`); others are tried with all settings that are given as lists, or with a grid of
+        their own. Where nothing reaches it, a warning says so, and what comes closest is taken.
         sparsity: likewise, for each head the highest recall at this sparsity.
         held_out: the share of sequences to choose on.
         extra: united with every layer's finder: Window(11) | GlobalTokens(1), say.

@@ -146,6 +146,14 @@ CHANGES: dict[str, tuple[Any, Any]] = {
     "reorder": (lambda cache: cache.reorder_cache(torch.tensor([2, 1, 1])), lambda ids: ids[[2, 1, 1]]),
     "same order": (lambda cache: cache.reorder_cache(torch.arange(3)), lambda ids: ids),
     "select": (lambda cache: cache.batch_select_indices(torch.tensor([2, 0])), lambda ids: ids[[2, 0]]),
+    "select by mask": (
+        lambda cache: cache.batch_select_indices(torch.tensor([True, False, True])),
+        lambda ids: ids[[0, 2]],
+    ),
+    "several": (
+        lambda cache: (cache.crop(-1), cache.reorder_cache(torch.tensor([1, 1, 2])), cache.batch_repeat_interleave(2)),
+        lambda ids: ids[[1, 1, 1, 1, 2, 2], :-1],
+    ),
     "repeat": (lambda cache: cache.batch_repeat_interleave(2), lambda ids: ids.repeat_interleave(2, 0)),
     "reset": (lambda cache: cache.reset(), lambda ids: ids[:, :0]),
     "copy": (lambda cache: None, lambda ids: ids),
@@ -171,6 +179,29 @@ def test_changed_caches_go_on_as_if_made_so(family: str, change: str, asked: lis
         wanted = model(torch.cat([kept, new], 1)).logits[:, kept.shape[1] :]
     assert asked
     torch.testing.assert_close(torch.cat(found, 1), wanted, rtol=1e-3, atol=2e-3)
+    for number, layer in enumerate(cache.layers):
+        assert isinstance(layer, GrowingLayer)
+        finder = finders["decoder", number]
+        ours, whole = layer.indexed(finder, False), finder.index(layer.stored[0])
+        assert ours is not None
+        assert whole is not None
+        assert torch.equal(ours.codes, whole.codes), "not what an index of the same keys is, made whole"
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_cache_of_another_kind_is_asked_anew(exact: bool, asked: list[int]) -> None:
+    """Its keys are looked at by the finder itself, in every step, with and without padding: the same words."""
+    model = _model("llama")
+    finders = _sketches(model, slack=1.0, r=4, bounded=True)
+    for batch in ({"input_ids": words(2, 20)}, padded(words(2, 20), [20, 11], "left")):
+        found = []
+        for own in ({}, {"past_key_values": DynamicCache(config=model.config)}, {"cache_implementation": "static"}):
+            asked.clear()
+            with predicting(model, finders, exact=exact):
+                found.append(model.generate(**batch, **own, max_new_tokens=8, min_new_tokens=8, do_sample=False))
+            assert bool(asked) is (not own)
+        assert torch.equal(found[0], found[1])
+        assert torch.equal(found[0], found[2])
 
 
 def test_room_is_made_seldom_and_nothing_is_moved_meanwhile() -> None:

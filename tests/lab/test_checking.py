@@ -9,6 +9,7 @@ from sparsefinder import InputError
 from sparsefinder.lab.plan import plan
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.run import run
+from sparsefinder.lab.tasks.checkpoints import last_checkpoint, state_of
 
 from .test_run import tiny_recipe
 
@@ -66,3 +67,13 @@ def test_the_plan_counts_what_the_run_then_does(tmp_path: Path) -> None:
     assert f"{len(scored)} points on" in said["sparsity and score"]
     after = list(plan(recipe, tmp_path / "runs", times=False))
     assert {line[-4:] for line in after if line[:5] in ("train", "sweep")} == {"done"}
+
+
+def test_epochs_are_counted_in_the_steps_that_training_then_takes(tmp_path: Path) -> None:
+    recipe = load_recipe(tiny_recipe("masked-lm", tmp_path), ["task.training.epochs=1.5"])
+    (line,) = [line for line in plan(recipe, tmp_path / "runs", times=True) if line[7:15] == "training"]
+    folder = run(recipe, tmp_path / "runs", "train", say=lambda line: None)
+    last = last_checkpoint(folder / "training")
+    assert last is not None
+    assert f"1.5 epochs, {state_of(last)['global_step']} × 4 sequences" in line
+    assert "about" in line

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sparsefinder
+from sparsefinder.describing import does
 from sparsefinder.finders import methods
 from sparsefinder.finders.registry import parameters_of
 from sparsefinder.lab import cli
@@ -46,7 +47,7 @@ def test_what_the_files_of_methods_say_is_what_their_classes_are() -> None:
         name: (kind.about.family, tuple(parameters_of(kind)), tuple(dial.field for dial in kind.about.dials))
         for name, kind in methods().items()
     }
-    assert all(one.says for one in read())
+    assert {one.name: one.says for one in read()} == {name: does(name) for name in methods()}
 
 
 @pytest.mark.parametrize("command", ["methods", "--version", "--help"])
@@ -155,7 +156,7 @@ def test_an_unfinished_run_says_what_is_missing(run: Path, tmp_path: Path) -> No
         assert said in " ".join(result.stderr.split())
     shutil.rmtree(tmp_path / "half/points")
     result = CliRunner().invoke(cli.app, ["points", str(tmp_path / "half")])
-    assert "nothing was measured yet, want sweep was begun" in str(result.exception)
+    assert "nothing was measured yet, want one that was swept: sweep was begun" in str(result.exception)
 
 
 def test_ctrl_c_says_where_it_was_and_what_goes_on() -> None:

@@ -78,6 +78,11 @@ class KeyIndex:
         return f"KeyIndex({self.panels.shape[0]} × {len(self._codes)} heads, {self.length} keys)"
 
     @property
+    def codes_of_heads(self) -> tuple[int, ...]:
+        """How many bytes of a key are multiplied in each head."""
+        return tuple(self._codes)
+
+    @property
     def bytes_per_key(self) -> float:
         """Of one sequence, as a mean over its heads."""
         return sum(self._bytes) / max(len(self._bytes), 1) / PANEL

@@ -64,6 +64,11 @@ class Layout:
         """Whether sequences differ, so that it has tensors."""
         return self.key_lengths is not None or self.query_lengths is not None or isinstance(self.query_offset, Tensor)
 
+    def part(self, first: int, last: int) -> Layout:
+        """That of the queries from one to before another, and the same keys."""
+        lengths = None if self.query_lengths is None else (self.query_lengths - first).clamp(0, last - first)
+        return Layout(self.causal, self.key_lengths, self.query_offset + first, lengths)
+
     def of(self, q: Float[Tensor, "batch heads n _"], k: Float[Tensor, "batch _ m _"]) -> Grid:
         """The grid of these queries and keys."""
         check_vectors("q", q)

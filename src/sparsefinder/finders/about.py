@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from ..families import Family
+
 __all__ = ["FIT", "LEARNED", "MAPS", "RUN", "About", "Dial", "Look", "Place"]
 
 # The metadata of a finder's fields. What has none is only used after fitting: another value needs no other fit.
@@ -71,7 +73,7 @@ class About:
 
     name: str
     label: str
-    family: Literal["paper", "rival", "ours", "reference"]
+    family: Family
     compares: Literal["nothing", "closeness", "scores"] = "nothing"
     paper: str = ""
     bound: bool = False

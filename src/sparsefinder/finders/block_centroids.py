@@ -14,7 +14,7 @@ from ..core.layout import Grid
 from ..learning.projection import Projection
 from ..learning.sample import Pooling, Sample, block_vectors, pooled
 from .about import FIT, LEARNED, MAPS, About, Dial, Look
-from .base import Fitting, Keys, Learned, Queries, Settings
+from .base import Fitting, Keys, Learned, Queries, Settings, slots
 from .centroids import check_centroids, cluster, ranks
 from .checks import whole
 from .fixed import fixed
@@ -24,6 +24,8 @@ from .tiles import check_pooling, chosen_blocks, legal_blocks
 __all__ = ["BlockCentroids"]
 
 RESTARTS = 10
+# More blocks than there are.
+NEVER = 1 << 30
 
 
 @register
@@ -87,44 +89,44 @@ class BlockCentroids(Learned):
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         local = fixed(self.window, self.globals).on(q, k, grid)
         most = int(self.k.amax()) if isinstance(self.k, Tensor) else self.k
-        least = self._least(q, k, grid, most)
-        best, chosen = least.topk(min(most, least.shape[-1]), -1, largest=False)
+        common, order = self._order(q, k, grid, most)
+        chosen = order.argsort(dim=-1, stable=True)[..., :most]
         limit = self.k.to(grid.device)[:, None, None] if isinstance(self.k, Tensor) else self.k
-        return local | chosen_blocks(torch.where(best <= limit, chosen, -1), self.block, self.block, grid)
+        shared = torch.where(common.take_along_dim(chosen, -1) <= limit, chosen, -1)
+        return local | chosen_blocks(slots(shared, self.k), self.block, self.block, grid)
 
     def needed(self, q: Queries, k: Keys, grid: Grid, queries: slice) -> Settings:
         covered = fixed(self.window, self.globals).on(q, k, grid).mask(queries)
         rows = torch.arange(grid.n, device=grid.device)[queries] // self.block
         columns = torch.arange(grid.m, device=grid.device) // self.block
-        least = self._least(q, k, grid, max(grid.n, grid.m))
-        return torch.where(covered, 0.0, least[:, :, rows][..., columns].double())
+        common, order = self._order(q, k, grid, max(grid.n, grid.m))
+        least = torch.maximum(common, ranks(order.argsort(dim=-1, stable=True))).double()
+        least = least.masked_fill(common == NEVER, torch.inf)
+        return torch.where(covered, 0.0, least[:, :, rows][..., columns])
 
-    def _least(self, q: Queries, k: Keys, grid: Grid, most: int) -> Float[Tensor, "batch heads rows columns"]:
-        """The least k with which each block of queries gets each block of keys; infinite if it is more than `most`.
-
-        It takes a centroid that has both, and a place among the first k blocks of keys in the order of the row.
+    def _order(
+        self, q: Queries, k: Keys, grid: Grid, most: int
+    ) -> tuple[Int[Tensor, "batch heads rows columns"], Int[Tensor, "batch heads rows columns"]]:
+        """How many blocks a centroid has to take for a block of queries to share it with a block of keys, NEVER if more
+        than `most`; and numbers in the order in which a block of queries gets blocks of keys.
         """
         queries = block_vectors(q, grid.layout.query_lengths, self.block, self.pooling)
         keys = block_vectors(k, grid.layout.key_lengths, self.block, self.pooling)
-        legal = legal_blocks(grid, self.block, self.window, self.globals)
-        common = queries.new_full((grid.batch, grid.heads, queries.shape[2] * keys.shape[2]), torch.inf)
-        apart = common.clone()
-        # Every centroid adds a patch: the blocks of queries by the blocks of keys that it takes, nearest first.
         of_queries = self._taken(queries, grid.layout.query_lengths, most)
         of_keys = self._taken(keys, grid.layout.key_lengths, most)
-        for rows, columns in zip(of_queries.unbind(2), of_keys.unbind(2), strict=True):
-            places = (rows[..., None] * keys.shape[2] + columns[..., None, :]).flatten(2)
-            some_queries, some_keys = _picked(queries, rows), _picked(keys, columns)
-            place, other = (torch.arange(1, x.shape[-1] + 1, device=grid.device) for x in (rows, columns))
-            later = torch.maximum(place[:, None], other).to(common.dtype).flatten()
-            common.scatter_reduce_(2, places, later.expand(places.shape), "amin")
-            distance = some_keys.square().sum(-1)[:, :, None] / 2 - some_queries @ some_keys.mT
-            apart.scatter_(2, places, distance.flatten(2))
-        common, apart = (x.unflatten(2, (queries.shape[2], keys.shape[2])) for x in (common, apart))
-        common = common.masked_fill(~legal, torch.inf)
-        nearest = apart.argsort(dim=-1, stable=True)
-        order = nearest.gather(-1, common.gather(-1, nearest).argsort(dim=-1, stable=True))
-        return torch.maximum(common, ranks(order).to(common.dtype))
+        # Every centroid adds a patch: the blocks of queries by the blocks of keys that it takes, nearest first.
+        shape = (grid.batch, grid.heads, queries.shape[2], keys.shape[2])
+        places = (of_queries[..., None] * shape[3] + of_keys[..., None, :]).flatten(2)
+        place, other = (torch.arange(1, each.shape[-1] + 1, device=grid.device) for each in (of_queries, of_keys))
+        later = torch.maximum(place[:, None], other).flatten().repeat(self.clusters)
+        common = torch.full((*shape[:2], shape[2] * shape[3]), NEVER, device=grid.device)
+        common = common.scatter_reduce_(2, places, later.expand(places.shape), "amin").view(shape)
+        common = common.masked_fill(~legal_blocks(grid, self.block, self.window, self.globals), NEVER)
+        apart = keys.square().sum(-1)[:, :, None] / 2 - queries @ keys.mT
+        # First by what they share, then by how near they are: the bits of a float are in the order of numbers, those of
+        # negative ones in reverse.
+        bits = apart.float().view(torch.int32)
+        return common, (common << 32) + (bits ^ (bits >> 31 & 0x7FFFFFFF))
 
     def _taken(
         self, blocks: Tensor, lengths: Int[Tensor, " batch"] | None, most: int
@@ -141,11 +143,5 @@ class BlockCentroids(Learned):
         size = d if self.centroids is None else self.centroids.shape[-1]
         r = size // (self.block if self.pooling == "concat" else 1)
         queries, keys = -(-n // self.block), -(-m // self.block)
-        most = int(self.k.amax()) if isinstance(self.k, Tensor) else self.k
-        pairs = min(most, queries) * min(most, keys)
         maps = 0 if self.projection is None else (n + m) * d * r
-        return float(queries + keys + pairs) * size * self.clusters + maps
-
-
-def _picked(vectors: Tensor, which: Int[Tensor, "batch heads count"]) -> Float[Tensor, "batch heads count size"]:
-    return vectors.take_along_dim(which[..., None], 2)
+        return float((queries + keys) * self.clusters + queries * keys) * size + maps

@@ -1,7 +1,7 @@
 """From a wanted recall or sparsity to the setting of a dial, per head: quantiles of what pairs need.
 
 A pair needs the least setting of the dial that predicts it. So one pass over some sequences says for every setting how
-many gold pairs it finds, and how many of all.
+many gold pairs it finds, and how many of all. Of a long sequence, some queries stand for all, each against every key.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from .base import Finder
 
 __all__ = ["Needs"]
 
-_Picked = tuple[Int[Tensor, " pairs"], Float[Tensor, " pairs"]]
+_Picked = tuple[Int[Tensor, " _"], Float[Tensor, " _"]]
 
 # Pairs per sequence that stand for all that may be seen.
 DRAWN = 4096
+# Queries of a sequence that are looked at, at the most: where there are more, in runs of so many, evenly spread. All
+# pairs of 16,384 tokens would take an hour, and say no more than a thousand of their queries do.
+QUERIES, RUN = 1024, 64
 # So much more than a pair needs is its setting: products are rounded differently where others are computed with them.
 HAIR = 1e-6
 
@@ -67,6 +70,8 @@ class Needs:
 
     extra: what the finder is united with: these pairs need nothing.
     Recall and sparsity are means over sequences, as everywhere; a sequence without gold pairs in a head is left out.
+    Sequences of up to 1,024 queries are looked at whole: a recall is then reached with no gold pair more than it takes.
+    Of longer ones, that holds for the 1,024 queries that are looked at, each as likely as the others.
     """
 
     def __init__(self, finder: Finder, samples: Iterable[Sample], extra: Finder | None = None, seed: int = 0) -> None:
@@ -133,23 +138,43 @@ def _pass(
     grid = sample.layout.of(sample.q, sample.k)
     q, k = finder.compared(sample.q, sample.k)
     covered = None if extra is None else extra.on(sample.q, sample.k, grid)
-    pairs = sample.gold.pairs()
-    gold = pairs.rows * max(grid.m, 1) + pairs.keys
-    drawn = _draw(grid, generator)
+    runs = _runs(grid.n, generator)
+    drawn = _draw(grid, runs, generator)
     found: tuple[list[_Picked], list[_Picked]] = ([], [])
-    for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):
-        needed = finder.needed(q, k, grid, queries)
-        if covered is not None:
-            needed = torch.where(covered.mask(queries), -math.inf, needed)
-        for numbers, kept in zip((gold, drawn), found, strict=True):
-            here = _within(numbers, queries, grid)
-            kept.append(_picked(needed, here, queries, grid))
+    for run in runs:
+        gold = _gold(sample.part(run), run, grid)
+        for some in chunks(run.stop - run.start, grid.batch * grid.heads * grid.m):
+            queries = slice(run.start + some.start, run.start + some.stop)
+            needed = finder.needed(q, k, grid, queries)
+            if covered is not None:
+                needed = torch.where(covered.mask(queries), -math.inf, needed)
+            for numbers, kept in zip((gold, drawn), found, strict=True):
+                kept.append(_picked(needed, _within(numbers, queries, grid), queries, grid))
     return _by_head(found[0], grid), _by_head(found[1], grid)
 
 
-def _draw(grid: Grid, generator: torch.Generator) -> Int[Tensor, " pairs"]:
-    """Pairs that may be seen, drawn uniformly in each sequence and the same in all heads; as their numbers."""
-    degrees = grid.degrees()
+def _runs(n: int, generator: torch.Generator) -> list[slice]:
+    """The queries to look at: all, or runs of them at equal distances from a random one on."""
+    if n <= QUERIES:
+        return [slice(0, n)]
+    count, every = QUERIES // RUN, -(-n // RUN)
+    start = float(torch.rand((), generator=generator, dtype=torch.float64))
+    places = [int((start + place) * every / count) for place in range(count)]
+    return [slice(RUN * place, min(n, RUN * (place + 1))) for place in places]
+
+
+def _gold(part: Sample, run: slice, grid: Grid) -> Int[Tensor, " pairs"]:
+    """The gold pairs of a run of queries, as their numbers among all."""
+    pairs, n = part.gold.pairs(), max(run.stop - run.start, 1)
+    head, i = pairs.rows // n, pairs.rows % n + run.start
+    return (head * grid.n + i) * max(grid.m, 1) + pairs.keys
+
+
+def _draw(grid: Grid, runs: list[slice], generator: torch.Generator) -> Int[Tensor, " pairs"]:
+    """Pairs of some queries that may be seen, drawn uniformly in each sequence, alike in all heads: their numbers."""
+    every, degrees = grid.degrees(), torch.zeros_like(grid.degrees())
+    for run in runs:
+        degrees[:, run] = every[:, run]
     ends = degrees.cumsum(-1)
     numbers = [torch.zeros(0, dtype=torch.long, device=grid.device)]
     for b in range(grid.batch):

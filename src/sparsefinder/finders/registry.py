@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from ..errors import InputError, check_type
+from ..families import FAMILIES
 from .about import About
 from .base import Finder, roles
 
@@ -52,7 +53,7 @@ def register(kind: Kind) -> Kind:
 def methods() -> Mapping[str, type[Finder]]:
     """All methods by name: those of the paper, ours, those of others, and what they are compared with."""
     _load_installed()
-    families = ("paper", "ours", "rival", "reference")
+    families = list(FAMILIES)
     # Within a family as they were registered.
     order = sorted(_kinds, key=lambda name: families.index(_kinds[name].about.family))
     return MappingProxyType({name: _kinds[name] for name in order})

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..core.bounded import BoundedIndex
 from ..core.chunks import chunks
@@ -219,15 +220,18 @@ class Sketch(Learned):
     def needed(self, q: Queries, k: Keys, grid: Grid, queries: slice) -> Settings:
         codes, units = query_codes(self._cut(q[:, :, queries]))
         seen = grid.degrees()[:, None, queries, None]
-        products = _hidden(codes.float() @ key_codes(self._cut(k)).float().mT, seen)
+        # What a query may see are always the first keys: those that none of these sees need not be compared.
+        most = max(int(seen.max()), min(1, grid.m)) if seen.numel() else grid.m
+        products = _hidden(codes.float() @ key_codes(self._cut(k[:, :, :most])).float().mT, seen)
         if self.slack is None:
             # The least share that is rounded up to one key more than those that score higher.
-            return (_higher(products) + ROUNDING) * (1 + 1e-9) / seen.clamp(min=1)
-        best = products.amax(-1, keepdim=True)
-        below, units = (torch.where(best > -math.inf, best, 0.0) - products).double(), units.double()[..., None]
-        # A quotient may be rounded down to one whose product is below what was divided.
-        least = below / units
-        return torch.where(least * units < below, torch.nextafter(least, torch.full_like(least, torch.inf)), least)
+            least = (_higher(products) + ROUNDING).mul_(1 + 1e-9).div_(seen.clamp(min=1))
+        else:
+            best = products.amax(-1, keepdim=True)
+            below = torch.where(best > -math.inf, best, 0.0) - products
+            # A quotient may be rounded down to one whose product is below what was divided: so two bits more.
+            least = below.double().div_(units.double()[..., None]).mul_(1 + 2**-51)
+        return pad(least, (0, grid.m - most), value=math.inf)
 
     def cost(self, n: int, m: int, d: int) -> float:
         r = min(self.r or d, d) if self.ranks is None else float(self.ranks.double().mean())

@@ -49,7 +49,15 @@ class Mask:
         return starts if bool(starts.any()) else None
 
     def layout(self, n: int, own: bool) -> Layout:
-        """The layout once every sequence is moved to the front. `own`: queries and keys are the same sequence."""
+        """The layout once every sequence is moved to the front. `own`: queries and keys are the same sequence.
+
+        All layers share it, so it is made once.
+        """
+        if (n, own) not in self._layouts:
+            self._layouts[n, own] = self._layout(n, own)
+        return self._layouts[n, own]
+
+    def _layout(self, n: int, own: bool) -> Layout:
         if self.real is None:
             return Layout(self.causal, query_offset=self.query_offset)
         offset: int | Tensor = self.query_offset
@@ -126,6 +134,10 @@ class Mask:
         if self.allowed is not None and grid.heads not in self._restrictions:
             self._restrictions[grid.heads] = _as_graph(turn.pairs(self.allowed), grid)
         return self._restrictions.get(grid.heads)
+
+    @cached_property
+    def _layouts(self) -> dict[tuple[int, bool], Layout]:
+        return {}
 
     @cached_property
     def _firsts(self) -> dict[int, Mask]:

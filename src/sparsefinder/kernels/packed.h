@@ -169,9 +169,13 @@ inline void Packed::pack_positions() {
     const int64_t begin = task % parts * kPanelsOfTask * kPanel;
     float* dst = data_ + head * position_stride_;
     bool nonfinite = false;
-    for (int64_t first = begin; first < std::min(keys, begin + kPanelsOfTask * kPanel); first += kPanel)
+    const int64_t end = std::min(keys, begin + kPanelsOfTask * kPanel);
+    for (int64_t first = begin; first < end; first += kPanel) {
+      for (int64_t j = first + kPanel; j < std::min(end, first + 2 * kPanel); ++j)
+        prefetch(problem_.k.at(b, h, j), depth);
       nonfinite |= pack_panel([&](int i) { return problem_.k.at(b, h, first + i); },
                               static_cast<int>(std::min<int64_t>(keys - first, kPanel)), depth, dst + first * depth);
+    }
     if (nonfinite) nonfinite_ = true;
   });
 }

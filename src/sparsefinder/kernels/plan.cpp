@@ -51,6 +51,8 @@ Lists bucket_lists(const int64_t* buckets, int64_t m, int64_t slots, int64_t cou
   return lists;
 }
 
+bool compares(const Piece& piece) { return piece.kind == Kind::rule || piece.kind == Kind::near; }
+
 }  // namespace
 
 Plan::Plan(const Problem& given) : problem(given) {
@@ -75,6 +77,14 @@ Plan::Plan(const Problem& given) : problem(given) {
     if (piece.kind == Kind::rule) plan.reached.resize(problem.batch * problem.heads * problem.n);
     pieces.push_back(std::move(plan));
   }
+  if (pieces.size() < 2 || problem.batch * problem.heads * problem.n == 0) return;
+  // How large a piece is, a query in the middle tells.
+  const auto before = [&](const PiecePlan& one, const PiecePlan& other) {
+    const bool rule = compares(*one.piece), other_rule = compares(*other.piece);
+    if (rule || other_rule) return !rule && other_rule;
+    return most_keys(one, 0, 0, problem.n / 2) > most_keys(other, 0, 0, problem.n / 2);
+  };
+  std::stable_sort(pieces.begin(), pieces.end(), before);
 }
 
 bool Plan::reaches(const PiecePlan& plan, int64_t b, int64_t h, int64_t i, int64_t j) const {
@@ -137,37 +147,36 @@ bool Plan::first_shared(const Piece& piece, int64_t b, int64_t h, int64_t i, int
   return false;
 }
 
+int64_t Plan::most_keys(const PiecePlan& plan, int64_t b, int64_t h, int64_t i) const {
+  const Piece& piece = *plan.piece;
+  switch (piece.kind) {
+    case Kind::band:
+      return std::clamp<int64_t>(piece.last_of_band(h) - piece.first_of_band(h) + 1, 0, problem.m);
+    case Kind::columns:
+      return plan.lists(b, h).begins.back();
+    case Kind::rows:
+      return piece.chosen[piece.table(b, h) * problem.n + i] ? problem.m : 0;
+    case Kind::blocks: {
+      const int64_t row = piece.table(b, h) * piece.query_blocks + i / piece.query_size;
+      return (piece.offsets[row + 1] - piece.offsets[row]) * piece.key_size;
+    }
+    case Kind::rule:
+    case Kind::near:
+      return problem.m;
+    case Kind::buckets:
+      break;
+  }
+  const Lists& lists = plan.lists(b, h);
+  const int64_t* mine = piece.query_buckets + (piece.table(b, h) * problem.n + i) * piece.query_slots;
+  int64_t most = 0;
+  for (int64_t s = 0; s < piece.query_slots; ++s)
+    if (mine[s] >= 0 && mine[s] < lists.count()) most += lists.size(static_cast<int>(mine[s]));
+  return most;
+}
+
 int64_t Plan::most_keys(int64_t b, int64_t h, int64_t i) const {
   int64_t most = 0;
-  for (const PiecePlan& plan : pieces) {
-    const Piece& piece = *plan.piece;
-    switch (piece.kind) {
-      case Kind::band:
-        most += std::clamp<int64_t>(piece.last_of_band(h) - piece.first_of_band(h) + 1, 0, problem.m);
-        break;
-      case Kind::columns:
-        most += plan.lists(b, h).begins.back();
-        break;
-      case Kind::rows:
-        most += piece.chosen[piece.table(b, h) * problem.n + i] ? problem.m : 0;
-        break;
-      case Kind::blocks: {
-        const int64_t row = piece.table(b, h) * piece.query_blocks + i / piece.query_size;
-        most += (piece.offsets[row + 1] - piece.offsets[row]) * piece.key_size;
-        break;
-      }
-      case Kind::rule:
-      case Kind::near:
-        most += problem.m;
-        break;
-      case Kind::buckets: {
-        const Lists& lists = plan.lists(b, h);
-        const int64_t* mine = piece.query_buckets + (piece.table(b, h) * problem.n + i) * piece.query_slots;
-        for (int64_t s = 0; s < piece.query_slots; ++s)
-          if (mine[s] >= 0 && mine[s] < lists.count()) most += lists.size(static_cast<int>(mine[s]));
-      }
-    }
-  }
+  for (const PiecePlan& plan : pieces) most += most_keys(plan, b, h, i);
   return most;
 }
 

@@ -34,6 +34,8 @@ class Plan {
   explicit Plan(const Problem& problem);
 
   const Problem& problem;
+  // In the order in which they are walked: the largest first, as what is there already has to be asked for every pair
+  // that comes later; rules last, as asking them takes longest.
   std::vector<PiecePlan> pieces;
 
   // Whether piece number `index` has the pair, whatever the layout lets be seen.
@@ -55,6 +57,7 @@ class Plan {
   int64_t most_keys(int64_t b, int64_t h, int64_t i) const;
 
  private:
+  int64_t most_keys(const PiecePlan& plan, int64_t b, int64_t h, int64_t i) const;
   bool reaches(const PiecePlan& plan, int64_t b, int64_t h, int64_t i, int64_t j) const;
   float squared_distance(const Piece& piece, int64_t b, int64_t h, int64_t i, int64_t j) const;
 };

@@ -120,7 +120,11 @@ class Rows {
 
   void scale_all() {
     queries_ = scratch_.queries.get(share_.size * depth_);
-    for (int64_t r = 0; r < share_.size; ++r) scale(r, queries_ + r * depth_);
+    for (int64_t r = 0; r < share_.size; ++r) {
+      // The queries of a head often lie far apart.
+      if (r + kAhead < share_.size) prefetch(share_.q(r + kAhead), depth_);
+      scale(r, queries_ + r * depth_);
+    }
   }
 
   // Empty lists for all queries, with room for whatever they may find.
@@ -202,9 +206,13 @@ class Rows {
 
   // Let the group pass over all keys, as far as its members may see them.
   void pass(size_t index) { pass(index, share_.packed.by_position(share_.b, share_.h), nullptr); }
+  // The same with some of the panels of keys, one after the other.
+  void pass_over(size_t index, const int* places, const int* ids) {
+    pass(index, share_.packed.by_position(share_.b, share_.h), ids, -1, places);
+  }
   // Let the group pass over the panels that its members may see. `ids` are the keys of the columns; null if they are
   // the columns themselves.
-  void pass(size_t index, const float* panels, const int* ids, int bucket = -1) {
+  void pass(size_t index, const float* panels, const int* ids, int bucket = -1, const int* places = nullptr) {
     int first = group_->low[0], last = 0;
     for (int r = 0; r < group_->size; ++r) {
       if (group_->low[r] >= group_->high[r]) {
@@ -227,7 +235,7 @@ class Rows {
         some_known = some_known || group_->bounds[r] > kNothing;
         store(group_->tops + r * kLanes, spread(kNothing));
       }
-      score_chunk<Depth>(*group_, depth_, panels, start, stop, some_known);
+      score_chunk<Depth>(*group_, depth_, panels, places, start, stop, some_known);
       ids ? collect(index, start, stop - start, Listed{ids}, bucket)
           : collect(index, start, stop - start, InPlace{}, bucket);
     }

@@ -6,13 +6,15 @@
 
 #include "kernels.h"
 #include "memory.h"
+#include "panels.h"
 #include "parallel.h"
-#include "simd.h"
 
 namespace sparsefinder::KERNEL_NAMESPACE {
 
 constexpr int64_t kMapped = 256;  // tokens of a task
 constexpr int kMappedTogether = 4;
+// The tokens of a head often lie far apart, so that they have to be asked for.
+constexpr int64_t kMappedAhead = 16;
 constexpr int64_t kRoundedTogether = 4096;
 
 // Tokens times `Columns` · 8 columns of a map, whose rows are `width` apart.
@@ -61,7 +63,10 @@ inline void map_tokens(const Mapping& work) {
     for (int64_t i = first; i < last; i += kMappedTogether) {
       const float* tokens[kMappedTogether];
       // The last token stands for those that are missing.
-      for (int r = 0; r < kMappedTogether; ++r) tokens[r] = work.tokens.at(b, h / group, std::min(i + r, last - 1));
+      for (int r = 0; r < kMappedTogether; ++r) {
+        tokens[r] = work.tokens.at(b, h / group, std::min(i + r, last - 1));
+        prefetch(work.tokens.at(b, h / group, std::min(i + r + kMappedAhead, last - 1)), work.depth);
+      }
       map_four(tokens, work.depth, map, work.width, work.width, four);
       for (int r = 0; r < kMappedTogether && i + r < last; ++r)
         std::memcpy(work.out + (head * work.length + i + r) * work.rank, four + r * work.width,

@@ -115,16 +115,40 @@ class Task {
       if (count > kGroupRows) count = kDenseRows;
       rows_.take(start, count);
       const int64_t row = piece.table(share_.b, share_.h) * piece.query_blocks + block;
-      for (int64_t entry = piece.offsets[row]; entry < piece.offsets[row + 1];) {
-        const int64_t low = piece.blocks[entry] * piece.key_size;
-        int64_t high = low + piece.key_size;
-        // Adjacent blocks are one stretch of keys.
-        for (++entry; entry < piece.offsets[row + 1] && piece.blocks[entry] * piece.key_size == high; ++entry)
-          high += piece.key_size;
-        for (int r = 0; r < count; ++r) rows_.see(r, low, high);
-        rows_.pass(index);
-      }
+      const int64_t *chosen = piece.blocks + piece.offsets[row], *end = piece.blocks + piece.offsets[row + 1];
+      piece.key_size % kPanel ? pass_stretches(index, piece.key_size, chosen, end, count)
+                              : pass_panels(index, piece.key_size, chosen, end, count);
     }
+  }
+
+  void pass_stretches(size_t index, int64_t key_size, const int64_t* chosen, const int64_t* end, int64_t count) {
+    while (chosen < end) {
+      const int64_t low = *chosen * key_size;
+      int64_t high = low + key_size;
+      // Adjacent blocks are one stretch of keys.
+      for (++chosen; chosen < end && *chosen * key_size == high; ++chosen) high += key_size;
+      for (int r = 0; r < count; ++r) rows_.see(r, low, high);
+      rows_.pass(index);
+    }
+  }
+
+  // Blocks of whole panels: all of a chunk in one pass, wherever they lie.
+  void pass_panels(size_t index, int64_t key_size, const int64_t* chosen, const int64_t* end, int64_t count) {
+    int places[kChunk / kPanel], number = 0;
+    int* ids = Scratch::mine().listed.get(kChunk + kSlack);
+    const int64_t panels = key_size / kPanel, last = (share_.problem.m + kPanel - 1) / kPanel;
+    const auto pass = [&] {
+      for (int r = 0; r < count; ++r) rows_.see_list(r, ids, number * kPanel);
+      rows_.pass_over(index, places, ids);
+      number = 0;
+    };
+    for (; chosen < end; ++chosen)
+      for (int64_t panel = *chosen * panels; panel < std::min((*chosen + 1) * panels, last); ++panel) {
+        for (int i = 0; i < kPanel; ++i) ids[number * kPanel + i] = static_cast<int>(panel * kPanel + i);
+        places[number++] = static_cast<int>(panel);
+        if (number == kChunk / kPanel) pass();
+      }
+    if (number) pass();
   }
 
   // Key by key: blocks too small for a tile, explicit pairs above all.

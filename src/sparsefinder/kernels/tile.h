@@ -84,16 +84,17 @@ void tile_rows(int rows, Group& group, int row, int64_t depth, const float* pane
 }
 
 // The scores of a group with the keys in columns first … last - 1, both multiples of 16 and at most a chunk apart.
-// With `known`, some rows have a threshold already and scores above it are marked.
+// `places` says which panel the columns from 16 · place on are; null if they are in order. With `known`, some rows have
+// a threshold already and scores above it are marked.
 template <int Depth>
-void score_chunk(Group& group, int64_t depth, const float* panels, int first, int last, bool known) {
+void score_chunk(Group& group, int64_t depth, const float* panels, const int* places, int first, int last, bool known) {
   int low = group.low[0], high = group.high[0];
   for (int r = 1; r < group.size; ++r) {
     low = std::max(low, group.low[r]);
     high = std::min(high, group.high[r]);
   }
   for (int column = first; column < last; column += kPanel) {
-    const float* panel = panels + column * (Depth ? Depth : depth);
+    const float* panel = panels + (places ? places[column / kPanel] * kPanel : column) * (Depth ? Depth : depth);
     const bool masked = column < low || column + kPanel > high;
     for (int row = 0; row < group.size; row += kTileRows) {
       const int rows = std::min(group.size - row, kTileRows);

@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 What = Annotated[
-    Path, typer.Argument(metavar="RECIPE", help="A recipe (YAML), or the folder of a run, whose recipe is taken again.")
+    Path, typer.Argument(metavar="RECIPE", help="A recipe (YAML), or the folder of a run, for its recipe.")
 ]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe; may be repeated.")
@@ -186,7 +186,8 @@ def points(
 
     folder = check_folder(run)
     if not measured(folder):
-        raise InputError("RUN", f"{run}, where nothing was measured yet", unfinished(folder) or "one with a sweep")
+        want = ": ".join(filter(None, ["one that was swept", unfinished(folder)]))
+        raise InputError("RUN", f"{run}, where nothing was measured yet", want)
     print(summary_csv(folder, sort), end="") if as_csv else print_summary(folder, sort, every)
     say_unfinished(folder)
 

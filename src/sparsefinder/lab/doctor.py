@@ -214,7 +214,7 @@ def _pays(rows: list[dict[str, Any]]) -> list[Line]:
     found = [
         (pays_from(some, "to_full") or math.inf, pays_from(some, "to_softmax"), entry.label, some[-1])
         for entry, some in by_length(rows).items()
-        if entry.finds or entry.exact
+        if entry.finds
     ]
     cells = [("", "entmax", "softmax", "tokens", "× entmax", "×softmax", "recall")]
     cells += [

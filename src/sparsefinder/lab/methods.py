@@ -7,7 +7,6 @@ than all else that the list needs.
 from __future__ import annotations
 
 import ast
-import inspect
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,11 +14,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from ..families import FAMILIES, Family, first_line
+
 __all__ = ["Listed", "listed", "read", "words"]
 
 FINDERS = Path(__file__).parents[1] / "finders"
-# Whose a method is, in the order in which they are listed.
-FAMILIES = {"paper": "The paper's", "ours": "Ours", "rival": "Of others", "reference": "To compare with"}
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Listed:
     """A method: its name, whose it is, its parameters, those of them that are dials, and what it does."""
 
     name: str
-    family: str
+    family: Family
     parameters: tuple[str, ...]
     dials: tuple[str, ...]
     says: str
@@ -45,7 +44,7 @@ def words(methods: list[Listed], width: int) -> Iterator[str]:
     before = None
     for one in methods:
         if one.family != before:
-            yield from ([""] if before else []) + [f"{FAMILIES[one.family]}:"]
+            yield from ([""] if before else []) + [f"{FAMILIES[one.family][0]}:"]
         before = one.family
         takes = ", ".join(f"{name}*" if name in one.dials else name for name in one.parameters)
         yield f"  {one.name:{wide}}{takes or 'no parameters'}"
@@ -54,13 +53,14 @@ def words(methods: list[Listed], width: int) -> Iterator[str]:
 
 
 def _imported() -> list[Listed]:
+    from ..describing import does
     from ..finders import methods
     from ..finders.registry import parameters_of
 
     return [
         Listed(
             name, kind.about.family, tuple(parameters_of(kind)), tuple(dial.field for dial in kind.about.dials),
-            _first(inspect.getdoc(kind)),
+            does(name),
         )
         for name, kind in methods().items()
     ]  # fmt: skip
@@ -86,7 +86,7 @@ def _in(text: str) -> Iterator[Listed]:
                 name, family,
                 tuple(each.target.id for each in kind.body if _is_parameter(each)),  # type: ignore[attr-defined]
                 tuple(ast.literal_eval(constants.get(getattr(one, "id", ""), one).args[0]) for one in dials),
-                _first(ast.get_docstring(kind)),
+                first_line(ast.get_docstring(kind)),
             )  # fmt: skip
 
 
@@ -105,8 +105,3 @@ def _is_parameter(one: Any) -> bool:
     """Whether a field is a person's to choose: neither learned nor of the run."""
     given = {each.arg: each.value for each in getattr(getattr(one, "value", None), "keywords", ())}
     return isinstance(one, ast.AnnAssign) and getattr(given.get("metadata"), "id", "") not in ("LEARNED", "RUN")
-
-
-def _first(documentation: str | None) -> str:
-    """The first sentence, or line."""
-    return (documentation or "").partition("\n")[0]

@@ -7,6 +7,7 @@ that is thrown away, and what they take there is scaled to the whole. Whatever w
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -23,13 +24,14 @@ from .engines.local import processes_of
 from .folder import RunFolder
 from .progress import Steps, duration, measured, say
 from .quiet import quiet
-from .recipe import Engine, Method, Recipe
+from .recipe import Engine, Method, Recipe, Training
 from .run import keys_of, run
 from .sweep.fit_stage import settings_of
 from .sweep.grids import grid_of, timed_settings, united_with
 from .sweep.settings import FULL, expand_all
 from .tasks import Task
 from .tasks import task as task_of
+from .tasks.checkpoints import steps_in_a_pass
 
 __all__ = ["plan"]
 
@@ -71,10 +73,11 @@ def plan(recipe: Recipe, runs: Path, times: bool) -> Iterator[str]:
         done = {stage.name for stage, key in keys_of(recipe) if folder.finished(stage.name, key)}
         yield f"{recipe.name}: {recipe.description}" if recipe.description else recipe.name
         yield f"into {folder.path}, {weights:,} weights, {layers} layers to look at, on {device_of(recipe.device)}"
-        took, disk = _in_small(recipe, Path(place)) if times else ({}, {})
+        took, disk, pass_steps = _in_small(recipe, Path(place)) if times else ({}, {}, None)
     yield ""
     total: dict[str, float] = {}
-    small, whole = {each.title: each for each in _parts(_small(recipe), _kinds(recipe, task))}, _parts(recipe, layers)
+    small = {each.title: each for each in _parts(_small(recipe), _kinds(recipe, task))}
+    whole = _parts(recipe, layers, pass_steps)
     for stage, titles in STAGES.items():
         some = [part for part in whole if part.title in titles]
         for part in some:
@@ -115,8 +118,11 @@ def _layers(recipe: Recipe, task: Task, model: Any) -> int:
     return len(chosen_sites(model, kinds_of(recipe, task), recipe.trace.layers))
 
 
-def _parts(recipe: Recipe, layers: int) -> list[Part]:
-    """How much of what; sizes are sequences, where a piece takes longer the more of them there are."""
+def _parts(recipe: Recipe, layers: int, pass_steps: float | None = None) -> list[Part]:
+    """How much of what; sizes are sequences, where a piece takes longer the more of them there are.
+
+    pass_steps: the steps of one pass over the training data, where they are known.
+    """
     grid, settings, trace, training = grid_of(recipe.sweep), settings_of(recipe), recipe.trace, recipe.task.training
     sweep = recipe.sweep.sequences or trace.valid
     maps = {one.maps for one in settings} - {None}
@@ -132,10 +138,8 @@ def _parts(recipe: Recipe, layers: int) -> list[Part]:
     )
     parallel = processes_of(recipe.sweep.processes)
     seen = min(trace.train * recipe.task.length, recipe.fit.tokens)
-    steps = training.steps if training.epochs is None else 0
-    said = f"{steps:,} steps" if training.epochs is None else f"{training.epochs:g} epochs"
     found = [
-        Part("training", steps, f"{said} of {training.batch * training.accumulate} sequences" if steps else said),
+        _training(training, pass_steps),
         Part("tracing", trace.train + trace.valid, f"{trace.train:,} + {trace.valid:,} sequences"),
         Part("projections", len(maps) * layers / parallel, f"{len(maps)} × {layers} layers", trace.train),
         Part("finders", len(fits) * layers / parallel, f"{len(fits)} × {layers} layers", seen),
@@ -163,6 +167,19 @@ def _parts(recipe: Recipe, layers: int) -> list[Part]:
     return found
 
 
+def _training(training: Training, pass_steps: float | None) -> Part:
+    size = (training.tokens or training.batch) * training.accumulate
+    step = f"{size:,} {'tokens' if training.tokens else 'sequences'}"
+    if training.epochs is None:
+        return Part("training", training.steps, f"{training.steps:,} steps of {step}")
+    epochs = f"{training.epochs:g} epoch{'' if training.epochs == 1 else 's'}"
+    if pass_steps is None:
+        return Part("training", math.nan, epochs)
+    # As the Trainer counts them.
+    steps = math.ceil(training.epochs * pass_steps)
+    return Part("training", steps, f"{epochs}, {steps:,} × {step}")
+
+
 def _small(recipe: Recipe) -> Recipe:
     """The same run with little of everything, on one process."""
     task, trace = recipe.task, recipe.trace
@@ -188,15 +205,16 @@ def _small(recipe: Recipe) -> Recipe:
     })  # fmt: skip
 
 
-def _in_small(recipe: Recipe, place: Path) -> tuple[dict[str, Steps], dict[str, int]]:
-    """What each part took, and how much each folder holds."""
+def _in_small(recipe: Recipe, place: Path) -> tuple[dict[str, Steps], dict[str, int], float | None]:
+    """What each part took, how much each folder holds, and the steps of a pass over the training data."""
     say("trying all stages in small:")
     small = _small(recipe)
     with measured() as found:
         _sharpen(run(small, place, "trace", say=lambda line: None))
         folder = run(small, place, "sweep", say=lambda line: None)
     took = {each.title: each for each in found}
-    return took, {name: _held(folder / name) for name in ("training", "teacher", "traces", "finders", "points")}
+    held = {name: _held(folder / name) for name in ("training", "teacher", "traces", "finders", "points")}
+    return took, held, steps_in_a_pass(folder / "training")
 
 
 def _sharpen(folder: RunFolder) -> None:
@@ -213,7 +231,7 @@ def _sharpen(folder: RunFolder) -> None:
 def _scaled(whole: Part, small: Part, took: Steps | None) -> float | None:
     """The time of a part: as long as in small, times how much more there is of it."""
     if not whole.count:
-        return 0 if not whole.words.endswith("epochs") else None
+        return 0
     if took is None or not took.done:
         return None
     return took.pace * took.done * (whole.count / small.count) * (whole.size / small.size)

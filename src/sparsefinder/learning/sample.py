@@ -51,6 +51,13 @@ class Sample:
         """The pairs that entmax gives weight to."""
         return gold_graph(self.q, self.k, self.alpha, self.layout, self.score_scale)
 
+    def part(self, queries: slice) -> Sample:
+        """The same with some of the queries, from a first to before a last one, and all keys."""
+        first, last, _ = queries.indices(self.q.shape[2])
+        if (first, last) == (0, self.q.shape[2]):
+            return self
+        return replace(self, q=self.q[:, :, first:last], layout=self.layout.part(first, last))
+
     @property
     def queries(self) -> tuple[Float[Tensor, "batch heads n d"], Bool[Tensor, "batch n"]]:
         """The queries, and which of them are not padding."""
@@ -116,15 +123,17 @@ def block_vectors(
     pooling: Pooling = "mean",
 ) -> Float[Tensor, "batch heads blocks vector"]:
     """A vector for each block: the mean of its real tokens, or all tokens end to end; padding counts as zero."""
-    batch, _, length, _ = tokens.shape
-    ends = torch.full((batch,), length, device=tokens.device) if lengths is None else lengths
-    real = (torch.arange(length, device=tokens.device) < ends[:, None])[:, None, :, None]
-    padding = (0, 0, 0, -length % block)
-    parts = torch.nn.functional.pad(torch.where(real, tokens, 0.0), padding).unflatten(2, (-1, block))
+    length, spare = tokens.shape[2], -tokens.shape[2] % block
+    ends = torch.full((1,), length, device=tokens.device) if lengths is None else lengths
+    if lengths is not None:
+        real = torch.arange(length, device=tokens.device) < ends[:, None]
+        tokens = torch.where(real[:, None, :, None], tokens, 0.0)
+    # Padding takes a copy of everything, and is rarely needed.
+    parts = (torch.nn.functional.pad(tokens, (0, 0, 0, spare)) if spare else tokens).unflatten(2, (-1, block))
     if pooling == "concat":
         return parts.flatten(3)
-    counts = torch.nn.functional.pad(real, padding).unflatten(2, (-1, block)).sum(3)
-    return parts.sum(3) / counts.clamp(min=1)
+    firsts = torch.arange(0, length, block, device=tokens.device)
+    return parts.sum(3) / (ends[:, None] - firsts).clamp(1, block)[:, None, :, None]
 
 
 def _real(lengths: Int[Tensor, " batch"] | None, batch: int, size: int, device: torch.device) -> Tensor:

@@ -11,7 +11,6 @@ LENGTHS = (512, 1024, 2048)
 METHODS: dict[str, tuple[float, float, float]] = {
     "softmax": (0.0, 10.0, 2.0),
     "full": (0.0, 5.0, 2.0),
-    "exact": (0.0, 5.0, 1.8),
     "sketch": (1.0, 1.0, 1.5),
     "distance": (5.0, 3.0, 1.2),
     "window": (1.0, 49.0, 2.0),
@@ -31,8 +30,8 @@ def rows(length: int, block: int = 0, blocks: int = 0) -> list[dict[str, Any]]:
         times[method] = Timed(*alone, [0.05 + (find + attend) * each for each in grown])
     found = []
     for method, each in times.items():
-        recall = None if method in ("softmax", "exact") else 0.96
-        own = {"method": method, "length": length, "recall": recall, "sparsity": recall, "exact": method == "exact"}
+        recall = None if method == "softmax" else 0.96
+        own = {"method": method, "length": length, "recall": recall, "sparsity": recall}
         own |= {"block": block, "blocks": blocks}
         found.append(dict.fromkeys(BENCH.names) | FIXED | own | each.row(times["full"], times["softmax"]))
     return found

@@ -57,7 +57,7 @@ def test_a_run_is_measured_at_its_own_length_with_every_entry(clean: RunFolder) 
     assert {row["length"] for row in rows} == {LENGTH}
     assert said == ["Lengths above 48 are left out: tiny has no more positions."]
     assert {(row["block"], row["blocks"], row["method"]) for row in blocks} == {
-        (4, count, method) for count in (1, 2) for method in ("softmax", "full", "exact", "block-topk")
+        (4, count, method) for count in (1, 2) for method in ("softmax", "full", "block-topk")
     }
     for row in rows:
         entry = Entry.of_row(row)
@@ -67,7 +67,7 @@ def test_a_run_is_measured_at_its_own_length_with_every_entry(clean: RunFolder) 
         assert (row["find"] > 0) == entry.finds
         assert row["alone_low"] <= row["alone"] <= row["alone_high"]
         assert row["layers"] == row["heads"] == 2
-        assert (row["recall"] is None) == (entry.method in ("softmax", "exact"))
+        assert (row["recall"] is None) == (entry.method == "softmax")
         assert row["recall"] is None or 0 <= row["recall"] <= 1
         if entry.method == "full":
             assert row["to_full"] == row["forward_to_full"] == row["recall"] == 1
@@ -126,7 +126,7 @@ def test_maps_of_the_fit_stage_are_taken(tmp_path: Path) -> None:
 def test_translation_is_measured_on_its_decoder(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, "translation")
     rows = bench(of_run(folder.path), Asked(entries_of("window:size=3"), repeats=1), lambda line: None)
-    assert {row["method"] for row in rows} == {"softmax", "full", "exact", "window"}
+    assert {row["method"] for row in rows} == {"softmax", "full", "window"}
     assert {row["layers"] for row in rows} == {2}
 
 
@@ -174,7 +174,7 @@ def test_a_method_that_cannot_be_fitted_leaves_the_others_alone(clean: RunFolder
         Asked(entries_of(f"block-topk:block={LENGTH}, window:size=3"), (LENGTH,), repeats=1),
         said.append,
     )
-    assert {row["method"] for row in rows} == {"softmax", "full", "exact", "window"}
+    assert {row["method"] for row in rows} == {"softmax", "full", "window"}
     assert said[0].startswith("blocks, top-k (v1), block 24 is left out of length=24: samples: got")
 
 

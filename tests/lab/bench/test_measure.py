@@ -17,7 +17,7 @@ from sparsefinder.traces.store import Traces
 from ...synthetic import grouped
 from ...tiny_models import make, words
 
-SOFTMAX, FULL, EXACT = REFERENCES
+SOFTMAX, FULL = REFERENCES
 ENCODER, DECODER = ("encoder", 0), ("decoder", 0)
 
 

@@ -30,6 +30,11 @@ def browser() -> Iterator[Browser]:
             running.close()
 
 
+def two_frames(page: Page) -> None:
+    """Wait until the browser has told the page of its sizes and media, which is between two frames."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 @contextmanager
 def opened(
     running: Browser, path: Path, width: int = 1280, height: int = 900, dark: bool = False, address: str = ""
@@ -50,8 +55,8 @@ def opened(
     page.goto(path.as_uri() + address)
     ready = page.locator("html[data-ready]").count() == 1
     assert ready, f"the page did not run to its end, and said {said}"
-    # Charts are drawn when the browser has told them their width, which is between two frames.
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    # Charts are drawn when the browser has told them their width.
+    two_frames(page)
     yield page
     assert said == [], said
     # What is saved goes by an address that holds it.

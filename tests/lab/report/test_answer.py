@@ -27,7 +27,7 @@ FINDING = re.compile(
     r"At 95 % recall \*(.+?)\* skips ([\d.]+) % \[([\d.]+), ([\d.]+)\] of the pairs((?:, \*.+?\* [\d.]+ % \[.+?\])*);"
 )
 MODEL = re.compile(
-    r"inside the model (it|\*.+?\*) skips ([\d.]+) % \[.+?\] at that recall and (costs|gains) ([\d.]+)( %)? "
+    r"inside the model \*(.+?)\* skips ([\d.]+) % \[.+?\] at that recall and (costs|gains) ([\d.]+)( %)? "
     r"\[([\d.]+), ([\d.]+)\] (\w+)"
 )
 
@@ -66,7 +66,7 @@ def test_each_number_is_in_the_tables(tmp_path: Path, metric: str) -> None:
     (full,) = [float(row["value"]) for row in points if row["method"] == "full"]
     value = float(place["value"])
     worse = 100 * (value / full - 1) if metric == "perplexity" else full - value
-    assert (who, word, what) == ("it", "costs", metric)
+    assert (who, word, what) == ("sketch", "costs", metric)
     assert float(sparsity) == pytest.approx(100 * float(place["sparsity"]), abs=0.51)
     assert float(change) == pytest.approx(worse, abs=0.051)
     assert (unit is not None) == (metric == "perplexity")
@@ -154,11 +154,13 @@ def test_the_timings_of_a_recipe_are_said_where_there_is_no_benchmark(tmp_path: 
     # BigBird with two blocks is the fastest: 20 seconds and a little, of which attention is 40 %, softmax takes 48.
     said = answer(recall, None, None, timing, 512).sentence
     assert re.search(
-        r"the fastest that was timed, \*BigBird\* with 2 blocks, makes attention 2\.\d× as fast as softmax", said
+        r"; \*sketch\* was not timed \(`sparsefinder bench RUN` does\); of what was timed, \*BigBird\* with 2 blocks "
+        r"is the fastest: attention is 2\.\d× as fast as softmax at 512 tokens, with perplexity [\d.]+ in place of 11",
+        said,
     )
     slow = [dict(row) | {"attention_seconds": 100.0} if row["block"] else dict(row) for row in timing.rows]
     said = answer(recall, None, None, running_times(slow, timing.score), 512).sentence
-    why = r"nothing that was timed got faster at 512 tokens: .* takes 5\.2× the time of softmax to find 20 % of the"
+    why = r"of what was timed nothing got faster at 512 tokens: .* takes 5\.2× the time of softmax to find 20 % of the"
     assert re.search(why, said)
 
 

@@ -95,7 +95,7 @@ def test_the_readmes_chart_can_be_read_on_light_and_dark_ground(tmp_path: Path) 
     write_chart(found.folder, tmp_path / "docs/crossover.svg")
     text = (tmp_path / "docs/crossover.svg").read_text()
     ElementTree.fromstring(text)
-    for method in ("sketch", "distance", "full softmax", "exact entmax", "1,024"):
+    for method in ("sketch", "distance", "full softmax", "full entmax", "1,024"):
         assert f">{method}<" in text
     # Nothing is black or white, or lies behind all: what stands in between can be seen on both.
     colours = set(COLOUR.findall(text))

@@ -220,46 +220,31 @@ def test_charts_are_saved_as_pictures_and_as_numbers(running: Browser, run: Cont
         assert all(float(row["recall_low"]) <= float(row["recall_high"]) for row in rows if row["frontier"] == "1")
         name, content = saved("Save made-up perplexity as CSV")
         assert min(float(row["perplexity"]) for row in csv.DictReader(io.StringIO(content.decode()))) > 0
-        # Each chart, the small ones of all heads together, and the maps.
+        # Each chart, the small ones of all heads together, the table of heads in colour, and the maps.
         for label in (
             "made-up head",
             "made-up heads",
+            "made-up recall of heads",
             "made-up bench",
             "made-up running time by blocks",
+            "made-up perplexity by blocks",
             "made-up training",
         ):
             assert saved(f"Save {label} as PNG")[1][:4] == b"\x89PNG"
+            assert ElementTree.fromstring(saved(f"Save {label} as SVG")[1]).tag.endswith("svg")
+            assert saved(f"Save {label} as CSV")[1].count(b"\n") > 1
+        cells = page.locator("#heatmap .grid button")
+        drawn = list(ElementTree.fromstring(saved("Save made-up recall of heads as SVG")[1]))
+        numbers = [one.text or "" for one in drawn if one.tag.endswith("text")]
+        assert [text for text in cells.all_inner_texts() if text not in numbers] == []
+        wanted = cells.first.evaluate("one => getComputedStyle(one).backgroundColor")
+        assert any(f"fill:{wanted}" in (one.get("style") or "") for one in drawn if one.tag.endswith("rect"))
+        # What is made to be saved does not stay.
+        assert page.locator("body > .away").count() == 0
         page.wait_for_selector("#map-weights[data-shown]")
         assert saved("Save made-up Predicted graph as PNG")[1][:4] == b"\x89PNG"
         pairs = list(csv.DictReader(io.StringIO(saved("Save made-up Predicted graph as CSV")[1].decode())))
         assert {row["predicted"] for row in pairs} <= {"0", "1"}
-
-
-def test_the_address_keeps_what_is_selected(running: Browser, run: Content) -> None:
-    with opened(running, file(run)) as page:
-        page.wait_for_selector("#map-weights[data-shown]")
-        hidden = lines(page)[0]
-        page.locator(f'#answer .key[data-series="{hidden}"]').click()
-        page.locator("#heatmap .grid button").nth(4).press("Enter")
-        page.locator("#maps .control", has_text="Sentence").locator("select").select_option("1")
-        page.locator("#maps .control", has_text="Finder").locator("select").select_option("1")
-        page.locator("#sparsity").fill("0.7")
-        page.locator("#timing .control select").select_option("8")
-        page.locator("#bench .control", has_text="Length").locator("select").select_option("512")
-        page.get_by_role("link", name="Maps").click()
-        shown = lines(page)
-        page.wait_for_selector('#map-weights[data-shown^="1/encoder/1/1/1"]')
-        address = page.evaluate("location.hash")
-    assert address.startswith("#maps&")
-    with opened(running, file(run), address=address) as page:
-        page.wait_for_selector('#map-weights[data-shown^="1/encoder/1/1/1"]')
-        assert lines(page) == shown
-        assert hidden not in shown
-        assert page.locator("#head-chart").get_attribute("data-head") == "4"
-        assert page.locator("#sparsity").input_value() == "0.7"
-        assert page.locator("#timing .control select").input_value() == "8"
-        assert "512 tokens" in page.locator("#bench-table").inner_text()
-        page.wait_for_function("Math.abs(document.getElementById('maps').getBoundingClientRect().top) < 100")
 
 
 def test_training_has_a_line_for_the_loss_and_one_for_validation(running: Browser, run: Content) -> None:

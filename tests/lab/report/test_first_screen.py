@@ -16,7 +16,7 @@ from sparsefinder.lab.report.content import Content
 from sparsefinder.lab.report.page import page as page_of
 from sparsefinder.lab.report.page import written
 
-from .browser import browser, opened
+from .browser import browser, opened, two_frames
 from .made_up import Sizes, make_run
 
 
@@ -86,9 +86,49 @@ def test_every_method_says_what_it_does_and_whose_it_is(running: Browser, run: C
 
 def test_heads_are_drawn_for_print_before_they_are_scrolled_to(running: Browser, run: Content) -> None:
     with opened(running, file(run), height=500) as page:
-        assert page.locator(".card svg").count() == 0
+        drawn = page.locator(".card").filter(has=page.locator("path"))
+        below = page.locator("#maps").bounding_box()
+        assert drawn.count() == 0
         page.pdf()
-        assert page.locator(".card svg").count() == 12
+        assert drawn.count() == 12
+        two_frames(page)
+        # Their room was kept: nothing jumps where one is reading.
+        assert page.locator("#maps").bounding_box() == below
+
+
+# The share of what is painted of a map that is light: there is more green in it than half.
+BRIGHT = """() => {
+    const map = document.querySelector("#map-graph");
+    const { width, height } = map;
+    const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(map, 0, 0);
+    const { data } = copy.getImageData(0, 0, width, height);
+    const painted = [...data.keys()].filter((place) => place % 4 === 1 && data[place + 2] > 0);
+    return painted.filter((place) => data[place] > 128).length / painted.length;
+}"""
+
+
+def test_what_is_printed_is_drawn_for_paper_and_light_also_from_a_dark_page(running: Browser, run: Content) -> None:
+    ink = "getComputedStyle(document.body).color"
+    with opened(running, file(run)) as page:
+        page.wait_for_selector("#map-graph[data-shown]")
+        light = page.evaluate(ink)
+    with opened(running, file(run), dark=True) as page:
+        page.wait_for_selector("#map-graph[data-shown]")
+        assert page.evaluate(ink) != light
+        assert page.evaluate(BRIGHT) < 0.5
+        wide = page.locator("#score-chart svg").get_attribute("width")
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate(ink) == light
+        assert page.locator("#score-chart svg").get_attribute("width") == "650"
+        two_frames(page)
+        assert page.evaluate(BRIGHT) > 0.5
+        assert page.evaluate("getComputedStyle(document.querySelector('.cell')).printColorAdjust") == "exact"
+        assert page.locator("details:not([open]):visible").count() == 0
+        page.emulate_media(media="screen")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.locator("#score-chart svg").get_attribute("width") == wide
 
 
 CONTRAST = """() => {

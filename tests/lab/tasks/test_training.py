@@ -13,8 +13,9 @@ import torch
 from safetensors.torch import load_file
 
 from sparsefinder.files import DiskError
+from sparsefinder.lab.tasks.checkpoints import COMPLETE, last_checkpoint
 from sparsefinder.lab.tasks.order import Curriculum, Order, Stretch, steps_of_shares
-from sparsefinder.lab.tasks.training import COMPLETE, OrderedTrainer, generator_for, last_checkpoint
+from sparsefinder.lab.tasks.training import OrderedTrainer, generator_for
 
 from .tiny import make
 

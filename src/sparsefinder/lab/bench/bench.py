@@ -150,7 +150,7 @@ def _measured(subject: Subject, asked: Asked, unit: Unit, seconds: float | None,
 
     inputs = subject.timed(unit.length)
     times, layers = time_unit(subject.model, inputs, subject.sites, finders, repeats)
-    softmax, full = (times[one] for one in REFERENCES[:2])
+    softmax, full = (times[one] for one in REFERENCES)
     common: Row = {
         "length": unit.length, "batch": len(inputs["input_ids"]), "block": unit.block, "blocks": unit.blocks,
         "layers": len(layers), "heads": layers[0].q.shape[1], "turns": len(full.alone), "sequences": sequences,

@@ -3,7 +3,7 @@
 >>> decode(of_run("runs/causal-lm"), Asked(lengths=(1024, 4096), recall=0.98))
 
 As in `bench`, the ways of a length take turns, and each length is measured once and kept. What is cached is of text
-that nothing was fitted to; finders are fitted at one length, and used at all.
+that nothing was fitted to; finders are fitted to other text of the same length.
 """
 
 from __future__ import annotations
@@ -42,10 +42,8 @@ from .ways import WAYS, Filled, Kept, Way
 __all__ = ["DECODE", "decode", "read_decode"]
 
 # Changes when points change for reasons that no option shows.
-VERSION = 1
+VERSION = 2
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
-# Finders are fitted to sequences as long, if the model and its text reach so far.
-FIT_LENGTH = 2048
 # The last queries before a length, of which recall is measured, and tokens that perplexity is.
 QUERIES, TOKENS = 32, 128
 
@@ -75,13 +73,13 @@ def decode(subject: Subject, asked: Asked, say: Say = print) -> list[Row]:
     if len(todo) < len(lengths):
         say(f"{len(lengths) - len(todo)} of {len(lengths)} lengths were measured before; --again measures them anew")
     if todo:
-        finders = _fitted(subject, asked)
         kept = _prefilled(subject, source["input_ids"][:1], todo)
         started = time.monotonic()
         for length in tqdm(todo, desc="decoding", unit="length", disable=None):
             if asked.budget is not None and length != todo[0] and time.monotonic() - started >= asked.budget:
                 say(f"The budget is used up: lengths from {length:,} on are left for the same command to go on with")
                 break
+            finders = _fitted(subject, asked, length)
             write_points(files[length], _columns(_measured(subject, asked, kept, length, finders)), DECODE)
     return [row for file in files.values() if file.is_file() for row in _rows(file)]
 
@@ -107,10 +105,8 @@ def _lengths(subject: Subject, asked: Asked, say: Say) -> list[int]:
     return found
 
 
-def _fitted(subject: Subject, asked: Asked) -> dict[str | None, Mapping[Site, Finder]]:
+def _fitted(subject: Subject, asked: Asked, length: int) -> dict[str | None, Mapping[Site, Finder]]:
     """The sketches of every setting, for the wanted recall. Certified, only the order of work is theirs."""
-    reach = [each for each in (FIT_LENGTH, subject.reach, subject.own and subject.own[0]) if each]
-    length = next(each for each in (min(reach), min(reach) // 4, min(reach) // 16) if subject.has(each))
     train, _ = subject.traces(length)
     found: dict[str | None, Mapping[Site, Finder]] = {}
     for setting in ("slack", "share"):

@@ -24,16 +24,14 @@ from ..sweep.settings import FULL, SOFTMAX, WANTED
 
 __all__ = ["REFERENCES", "Entry", "block_entries", "entries_of"]
 
-EXACT = "exact"
-LABELS = {SOFTMAX.method: "full softmax", EXACT: "exact entmax"}
+LABELS = {SOFTMAX.method: "full softmax"}
 
 
 @dataclass(frozen=True)
 class Entry:
     """A method as it is timed.
 
-    method: by name; or "full" (entmax over all pairs), "exact" (the same result, in an order that lets pairs be ruled
-    out), "softmax".
+    method: by name; or "full" (entmax over all pairs), "softmax".
     parameters: names and values, sorted; what is not said is chosen for the wanted recall, which may be among them.
     exact: predictions are only the order of work, and the result is that of all pairs.
     """
@@ -50,7 +48,7 @@ class Entry:
     @property
     def finds(self) -> bool:
         """Whether it predicts anything: what it is set against does not."""
-        return self.method not in (FULL.method, SOFTMAX.method, EXACT)
+        return self.method not in (FULL.method, SOFTMAX.method)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -67,7 +65,7 @@ class Entry:
         kind = methods().get(self.method)
         name = LABELS.get(self.method) or (self.method if kind is None else kind.about.label)
         said = [f"{key.replace('_', ' ')} {_words(value)}" for key, value in self.parameters]
-        return ", ".join([name, *said, *(["exact"] if self.exact and self.finds else [])])
+        return ", ".join([name, *said, *(["exact"] if self.exact else [])])
 
     @property
     def name(self) -> str:
@@ -98,7 +96,7 @@ class Entry:
 
 
 # What every method is set against, measured with it in turn.
-REFERENCES = (Entry(SOFTMAX.method), Entry(FULL.method), Entry(EXACT, exact=True))
+REFERENCES = (Entry(SOFTMAX.method), Entry(FULL.method))
 
 
 def entries_of(words: str | None) -> tuple[Entry, ...]:

@@ -121,7 +121,7 @@ def _laps(entry: Entry, finder: Finder | None, layer: Layer) -> tuple[float, flo
     if entry.method == SOFTMAX.method:
         return 0.0, seconds_of(layer.softmax)
     if finder is None:
-        return 0.0, seconds_of(partial(layer.attend, None, entry.exact))
+        return 0.0, seconds_of(partial(layer.attend, None))
     return laps(partial(layer.find, finder), partial(layer.attend, exact=entry.exact))
 
 

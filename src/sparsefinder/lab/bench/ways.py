@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -78,7 +77,7 @@ class Filled:
         self, way: Way, model: PreTrainedModel, kept: Kept, length: int, finders: Mapping[Site, Finder] | None
     ) -> None:
         self.way, self.kept, self.length, self.finders = way, kept, length, finders
-        self.model = model
+        self.model, self._scanners = model, dict[int, KeyIndex]()
         if way.softmax:
             # The same weights: for their time, as they were not trained for that.
             self.model = copy.deepcopy(model)
@@ -104,15 +103,20 @@ class Filled:
         else:
             self.cache.crop(self.length - self.cache.get_seq_length())
 
+    def predicting(self) -> AbstractContextManager[object]:
+        """A block in which the model decodes in this way: opened once for many tokens, so its time counts nowhere."""
+        if self.finders is None:
+            return nullcontext()
+        return predicting(self.model, self.finders, exact=self.way.setting == "exact")
+
     def forward(self, ids: Tensor) -> Tensor:
         """The logits of the next tokens."""
-        exact = self.way.setting == "exact"
-        with nullcontext() if self.finders is None else predicting(self.model, self.finders, exact=exact):
-            return self.model(ids, past_key_values=self.cache).logits
+        return self.model(ids, past_key_values=self.cache).logits
 
     def step(self) -> float:
         """Seconds of one token, in the whole model."""
-        took = seconds_of(partial(self.forward, self.kept.ids[:, self.length - 1 : self.length]))
+        with self.predicting():
+            took = seconds_of(partial(self.forward, self.kept.ids[:, self.length - 1 : self.length]))
         self.back()
         return took
 
@@ -126,9 +130,8 @@ class Filled:
             update = self.cache.layers[layer].update  # type: ignore[union-attr]
             total[0] += seconds_of(lambda: found.append(update(*new)))  # noqa: B023
             find, attend = self._alone(layer, query, *found[0])
-            total[1] += seconds_of(find)
-            total[2] += seconds_of(attend)
-            total[2] -= 0.0 if self.way.setting is None else self._scan
+            total[1] += find
+            total[2] += attend
         self.back()
         return total[0], total[1], total[2]
 
@@ -139,28 +142,38 @@ class Filled:
             return None
         return at.indexed(one, self.way.setting == "exact")
 
-    def _alone(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """Finding and attending in a layer. An index is scanned in either: in the first, nothing passes."""
+    def _alone(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[float, float]:
+        """Seconds of finding and of attending in a layer.
+
+        To find is to take up the new key, and to scan the index. An index is scanned and attended over in one: how much
+        of that is scanning is seen the second time, when scanning alone finds the same in the caches of the processor.
+        """
         alpha, scale = self.kept.alphas[layer], self.kept.scale
         if self.way.softmax:
             k, v = k[:, :, : self.length + 1], v[:, :, : self.length + 1]
             grouped = q.shape[1] != k.shape[1]
-            return _nothing, lambda: scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped)
+            return 0.0, seconds_of(lambda: scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped))
         if self.way.setting is None:
-            return _nothing, lambda: attention(q, k, v, alpha=alpha, scale=scale)
+            return 0.0, seconds_of(lambda: attention(q, k, v, alpha=alpha, scale=scale))
+        appending = seconds_of(partial(self.index, layer))
+        index = self.index(layer)
+        assert index is not None
         lows, highs = torch.zeros(1, 1, dtype=torch.long), torch.full((1, 1), self.length + 1)
+        more = (q, k, v, lows, highs, alpha, scale)
+        whole, again = (seconds_of(partial(asked, index, *more)) for _ in range(2))
+        scanning = min(1.0, seconds_of(partial(asked, self._scanned(layer, index), *more)) / again)
+        return appending + scanning * whole, (1 - scanning) * whole
 
-        def find() -> None:
-            index = self.index(layer)
-            assert index is not None
-            self._scan = seconds_of(partial(asked, _scanned(index), q, k, v, lows, highs, alpha, scale))
-
-        def attend() -> Tensor:
-            index = self.index(layer)
-            assert index is not None
-            return asked(index, q, k, v, lows, highs, alpha, scale)
-
-        return find, attend
+    def _scanned(self, layer: int, index: KeyIndex) -> KeyIndex:
+        """The same codes, of exact indexes too, asked in a way that nothing passes."""
+        if layer not in self._scanners:
+            heads, _, columns = index.query_maps.shape
+            ranks = torch.tensor([min(codes, columns) for codes in index.codes_of_heads])
+            nothing = torch.zeros(heads, dtype=torch.float64)
+            self._scanners[layer] = KeyIndex(index.query_maps, index.key_maps, ranks, share=nothing)
+        found = self._scanners[layer]
+        found.panels, found.capacity, found.length = index.panels, index.capacity, index.length
+        return found
 
     def recall(self) -> tuple[float, float] | None:
         """The share of pairs with weight that are looked at, and the share of pairs that are; of the last queries."""
@@ -186,9 +199,10 @@ class Filled:
         start = self.length - tokens
         self.fill(start)
         total = torch.zeros((), dtype=torch.float64)
-        for place in range(start, self.length - 1):
-            logits = self.forward(self.kept.ids[:, place : place + 1])[0, -1].double()
-            total -= logits.log_softmax(-1)[self.kept.ids[0, place + 1]]
+        with self.predicting():
+            for place in range(start, self.length - 1):
+                logits = self.forward(self.kept.ids[:, place : place + 1])[0, -1].double()
+                total -= logits.log_softmax(-1)[self.kept.ids[0, place + 1]]
         self.fill(self.length)
         return float((total / (tokens - 1)).exp())
 
@@ -203,14 +217,3 @@ class Filled:
         """Of what is known of the keys, without room."""
         found = [self.index(layer) for layer in range(len(self.kept.keys))]
         return sum(round(one.bytes_per_key * one.ranks.shape[0] * self.length) for one in found if one is not None)
-
-
-def _scanned(index: KeyIndex) -> KeyIndex:
-    """The same codes, asked in a way that nothing passes."""
-    nothing = copy.copy(index)
-    nothing.slack, nothing.share = None, torch.zeros(index.ranks.shape[0], dtype=torch.float64)
-    return nothing
-
-
-def _nothing() -> None:
-    return None

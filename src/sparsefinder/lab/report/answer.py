@@ -117,20 +117,12 @@ def _cost(scores: Cloud | None, found: Sequence[Ranked]) -> str:
         return ""
     mine = places[first.key]
     good = mine[own[mine] >= COSTED]
-    it = "it" if first == found[0].series else f"*{first.label}*"
+    place = int(good[np.argmax(scores.x[good])] if len(good) else mine[np.nanargmax(own[mine])])
+    skips = f"skips {_share(scores.x[place], _drawn(scores, 'sparsity', place))}"
     if len(good):
-        place = int(good[np.argmax(scores.x[good])])
-        said = (
-            f"inside the model {it} skips {_share(scores.x[place], _drawn(scores, 'sparsity', place))} at that recall"
-        )
+        said = f"inside the model *{first.label}* {skips} at that recall"
     else:
-        place = int(mine[np.nanargmax(own[mine])])
-        most = (
-            f"its highest recall is {100 * own[place]:.0f} %, which"
-            if it == "it"
-            else (f"the highest recall of {it} is {100 * own[place]:.0f} %, which")
-        )
-        said = f"inside the model {most} skips {_share(scores.x[place], _drawn(scores, 'sparsity', place))}"
+        said = f"inside the model the highest recall of *{first.label}* is {100 * own[place]:.0f} %, which {skips}"
     return f"{said} and {_change(scores, place)}"
 
 
@@ -158,7 +150,7 @@ def _speed(leader: Series | None, bench: BenchResults | None, timing: RunningTim
     if bench is not None:
         return _benched(leader, bench)
     if timing is not None:
-        return _timed(timing, length)
+        return _timed(leader, timing, length)
     return "how fast it is was not measured (`sparsefinder bench RUN` does)"
 
 
@@ -187,8 +179,8 @@ def _benched(leader: Series | None, bench: BenchResults) -> str:
     )
 
 
-def _timed(timing: RunningTimes, length: int | None) -> str:
-    """Of a recipe's own timings, which are of block variants: the fastest."""
+def _timed(leader: Series | None, timing: RunningTimes, length: int | None) -> str:
+    """Of a recipe's own timings, which are of block variants: the fastest, and what it does to the model."""
     line = timing.line(SOFTMAX.method) or timing.line(FULL.method)
     spots = [(method, spot) for method in timing.methods for spot in timing.curve(method)]
     if line is None or not spots:
@@ -197,12 +189,23 @@ def _timed(timing: RunningTimes, length: int | None) -> str:
     method, spot = min(spots, key=lambda one: one[1].attention_seconds)
     ratio, blocks = line.attention_seconds / spot.attention_seconds, _blocks(method, spot)
     at = "" if length is None else f" at {length:,} tokens"
+    first = "of what was timed"
+    if leader is not None and leader.method not in timing.methods:
+        first = f"*{leader.label}* was not timed (`sparsefinder bench RUN` does); {first}"
     if ratio > 1:
-        return f"the fastest that was timed, {blocks}, makes attention {ratio:.1f}× as fast as {name}{at}"
+        score = _in_place_of(spot, timing.line(FULL.method), timing.score.metric)
+        return f"{first}, {blocks} is the fastest: attention is {ratio:.1f}× as fast as {name}{at}{score}"
     return (
-        f"nothing that was timed got faster{at}: {blocks} takes {1 / ratio:.1f}× the time of {name} to find "
+        f"{first} nothing got faster{at}: {blocks} takes {1 / ratio:.1f}× the time of {name} to find "
         f"{100 * (1 - spot.sparsity):.0f} % of the pairs and attend to them"
     )
+
+
+def _in_place_of(spot: Spot, full: Spot | None, metric: str) -> str:
+    """What a model's score is with the blocks, where both were scored."""
+    if full is None or not np.isfinite([spot.score, full.score]).all():
+        return ""
+    return f", with {metric} {spot.score:.1f} in place of {full.score:.1f}"
 
 
 def _blocks(method: str, spot: Spot) -> str:

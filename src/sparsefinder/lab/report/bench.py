@@ -10,12 +10,8 @@ from typing import Any
 from ..bench.crossover import by_blocks, by_length, ordered, pays_from
 from ..bench.entries import Entry
 from ..bench.points import SPREADS
-from .timing import LINES
 
-__all__ = ["DASHES", "BenchLine", "BenchResults", "bench_results"]
-
-# What finders are set against is dashed, as matplotlib writes it.
-DASHES = {**LINES, "exact": "-."}
+__all__ = ["BenchLine", "BenchResults", "bench_results"]
 
 SHOWN = ("length", "batch", "turns", "recall", "sparsity", *SPREADS)
 BLOCKS = ("label", "blocks", "length", "recall", "sparsity", *SPREADS)

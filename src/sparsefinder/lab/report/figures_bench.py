@@ -15,11 +15,12 @@ from ...errors import InputError
 from ...files import whole_file
 from ..bench.points import read_bench
 from ..folder import RunFolder
-from .bench import DASHES, BenchLine, BenchResults, bench_results
+from .bench import BenchLine, BenchResults, bench_results
 from .charts import dash
 from .content import Content
 from .figures_look import TEXT
 from .methods import style
+from .timing import LINES
 
 __all__ = ["bench_figure", "write_chart"]
 
@@ -76,7 +77,7 @@ def _panel(axes: Axes, found: BenchResults, name: str, colour: Callable[[BenchLi
         shade = colour(line)
         axes.plot(
             lengths, [1000 * row[name] for row in rows], label=line.entry.label, color=shade, markersize=5,
-            marker=style(line.entry.method).marker, linestyle=DASHES.get(line.entry.method, dash(line.rank)),
+            marker=style(line.entry.method).marker, linestyle=LINES.get(line.entry.method, dash(line.rank)),
             linewidth=1.6 if line.entry.finds else 2.2, markerfacecolor=shade if line.rank == 0 else "none",
         )  # fmt: skip
         low, high = ([1000 * row[f"{name}_{end}"] for row in rows] for end in ("low", "high"))

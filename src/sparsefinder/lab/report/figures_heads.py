@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection
 from typing import Any
 
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from .answer import shown_first
 from .charts import HeadFrontiers, compared_at, dash
 from .content import Content
-from .figures_look import SMALL, TEXT, legend_entries, percent
+from .figures_look import SMALL, TEXT, legend_columns, legend_entries, percent
 
 __all__ = ["heads_figure", "heatmap_figure"]
 
 # More columns than this are narrow.
 NARROW = 8
+# Of a line beside what is hatched.
+LETTERS = 84
 NOT_REACHED: Any = {"facecolor": "#dddddd", "hatch": "////", "edgecolor": "#888888"}
 
 
@@ -60,7 +63,7 @@ def _panels(found: HeadFrontiers, shown: Collection[int]) -> tuple[Figure, Any]:
     rows, columns = _shape(found)
     width = min(TEXT, 1.5 * len(columns) + 1.0)
     entries = legend_entries((found.series[number] for number in shown), star=False)
-    across = min(5, max(1, int(width // 1.35)))
+    across = legend_columns(entries, width, 6)
     above = 0.16 * -(-len(entries) // across) + 0.28
     height = 0.85 * (width - 0.7) / len(columns) * len(rows) + above + 0.52
     # Margins in inches: a layout that finds them by itself takes a minute for as many panels as a large model has.
@@ -132,7 +135,7 @@ def _explain_blanks(figure: Figure, every: dict[str, NDArray[np.float64]]) -> No
     hatched = [Patch(label="no setting is that sparse", **NOT_REACHED)]
     missing = [label for label, table in every.items() if not np.isfinite(table).any()]
     if missing:
-        hatched.append(Patch(alpha=0, label=f"in no head: {', '.join(missing)}"))
+        hatched.append(Patch(alpha=0, label=textwrap.fill(f"in no head: {', '.join(missing)}", LETTERS)))
     if missing or any(np.isnan(table).any() for table in every.values()):
         figure.legend(handles=hatched, loc="outside upper center", ncols=2, handlelength=1.6)
 

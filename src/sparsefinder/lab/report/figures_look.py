@@ -5,9 +5,10 @@ Methods have the colours and the order of the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
@@ -16,12 +17,14 @@ from matplotlib.ticker import PercentFormatter
 from .charts import FullScore, Range, dash
 from .methods import Series
 
-__all__ = ["COLUMN", "LOOK", "SMALL", "TEXT", "legend_entries", "line_look", "percent", "score_axis"]
+__all__ = ["COLUMN", "LOOK", "SMALL", "TEXT", "legend_columns", "legend_entries", "line_look", "percent", "score_axis"]
 
 # Inches: a column and the text of a page in two columns.
 COLUMN, TEXT = 3.35, 6.9
 # Points: the smallest that is read in print.
 SMALL = 7
+# Inches in a legend: a letter of that size, and what stands before a name and after it.
+LETTER, BESIDES = 0.054, 0.44
 LOOK: Any = {
     "font.family": "serif",
     "font.size": 8,
@@ -66,6 +69,16 @@ def line_look(series: Series) -> dict[str, Any]:
         "markersize": 4, "markeredgewidth": 0.8,
         "markerfacecolor": face,
     }  # fmt: skip
+
+
+def legend_columns(entries: Sequence[Line2D], width: float, most: int) -> int:
+    """As many columns as there is room for."""
+    letters = np.array([len(str(one.get_label())) for one in entries])
+    for count in range(min(most, len(entries)), 1, -1):
+        # As matplotlib shares them out: column by column.
+        if sum(LETTER * some.max() + BESIDES for some in np.array_split(letters, count)) <= width:
+            return count
+    return 1
 
 
 def legend_entries(series: Iterable[Series], star: bool = True) -> list[Line2D]:

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from .answer import shown_first
 from .charts import Cloud, FullScore
 from .content import Content
-from .figures_look import COLUMN, legend_entries, line_look, percent, score_axis
+from .figures_look import COLUMN, legend_columns, legend_entries, line_look, percent, score_axis
 
 __all__ = ["pareto_figure"]
 
@@ -37,7 +37,13 @@ def pareto_figure(content: Content) -> Figure | None:
     entries = legend_entries(recall.series[number] for number in shown)
     if len(shown) < len(recall.series):
         entries.append(Line2D([], [], label="other methods", marker=".", linestyle="none", color=OTHERS))
-    figure.legend(handles=entries, loc="outside upper center", ncols=3, columnspacing=1.0, handlelength=1.8)
+    figure.legend(
+        handles=entries,
+        loc="outside upper center",
+        ncols=legend_columns(entries, COLUMN, 3),
+        columnspacing=1.0,
+        handlelength=1.8,
+    )
     return figure
 
 

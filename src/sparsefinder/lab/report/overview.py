@@ -21,6 +21,14 @@ def read_score(folder: RunFolder) -> dict[str, Any]:
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
+# What tasks measure besides a score, for readers; see `far` in docs/recipes.md.
+DETAILS = {
+    "far tokens": "Tokens that only far attention can fetch",
+    "far perplexity": "Full model's perplexity on these",
+    "late perplexity": "Full model's perplexity in second halves",
+}
+
+
 def stamps(folder: RunFolder) -> dict[str, dict[str, Any]]:
     """What each finished stage said of itself, in the order they were finished."""
     found = {
@@ -56,7 +64,7 @@ def facts(
     if score is not None:
         way = "lower is better" if score.lower_is_better else "higher is better"
         found.append((f"Full model's {score.metric}", f"{score.value:.2f} on {score.sequences:,} sequences ({way})"))
-        found += [(f"… {name}", f"{value:.4g}") for name, value in score.details.items()]
+        found += [(DETAILS.get(name, f"Full model's {name}"), f"{value:.4g}") for name, value in score.details.items()]
     seconds = sum(float(one.get("seconds", 0)) for one in stamps(folder).values())
     if seconds:
         found.append(("Time of all stages", _duration(seconds)))

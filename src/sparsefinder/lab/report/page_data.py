@@ -8,7 +8,6 @@ from ...describing import does, whose
 from ..sweep.measured_setting import NO_PARAMETERS
 from ..sweep.summary import COSTED, RECALLS
 from .answer import shown_first
-from .bench import DASHES
 from .charts import SLIDER_STEPS, compared_at, dash, head_names
 from .clusters import SIDES
 from .content import Content
@@ -17,6 +16,7 @@ from .maps import attention_maps
 from .methods import Series, style
 from .overview import facts, provenance
 from .rankings import TOLERANCE, Line, methods_table
+from .timing import LINES
 from .verdict import verdict
 
 __all__ = ["page_data", "series_data"]
@@ -98,7 +98,7 @@ def _bench(content: Content) -> dict[str, Any] | None:
     found = content.bench.to_page()
     for line in found["lines"]:
         line["style"] = _style(line["method"], line["rank"])
-        line["style"]["dash"] = DASHES.get(line["method"], line["style"]["dash"])
+        line["style"]["dash"] = LINES.get(line["method"], line["style"]["dash"])
     return found
 
 

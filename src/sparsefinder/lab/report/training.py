@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..folder import RunFolder
-from ..tasks.training import last_checkpoint
+from ..tasks.checkpoints import last_checkpoint, state_of
 from .charts import Range, roomy
 
 __all__ = ["TrainingCurves", "training_curves"]
@@ -45,7 +44,7 @@ def training_curves(folder: RunFolder) -> TrainingCurves | None:
     last = last_checkpoint(folder / "training")
     if last is None:
         return None
-    log = json.loads((last / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
+    log = state_of(last)["log_history"]
     found = {
         words: [(row["step"], float(row[name])) for row in log if name in row and math.isfinite(row[name])]
         for name, words in NAMES.items()

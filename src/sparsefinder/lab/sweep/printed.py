@@ -81,11 +81,14 @@ def closing(folder: RunFolder) -> list[str]:
     lines = [full if recall is None else f"{full} and gives {_percent(recall.gold)} of the pairs no weight"]
     if recall is not None:
         said = [f"{_name(row)} {_percent(row[at_recall(0.95)])}" for row in _first(own, at_recall(0.95))]
-        lines += [f"Pairs skipped where 95 % of the others are found: {', '.join(said) or 'no method gets there'}"]
+        lines += [
+            f"Pairs skipped while 95 % of those with weight are found: {', '.join(said) or 'no method gets there'}"
+        ]
     if scores is not None:
         best = _first(own, "score_at_gold", scores.better == "lower")
         said = [f"{row['score_at_gold']:.4g} by {_name(row)}" for row in best]
-        where = f"{scores.measure} where {_percent(scores.gold)} or more are skipped inside the model"
+        name = scores.measure[:1].upper() + scores.measure[1:]
+        where = f"{name} if {_percent(scores.gold)} of the pairs or more are skipped inside the model"
         lines += [f"{where}: {', '.join(said) or 'no method gets there'}"]
     return [*lines, *_times(folder), f"Every method: sparsefinder points {folder.path}"]
 
@@ -104,20 +107,20 @@ def _full(recall: Measured | None, scores: Measured | None) -> list[str]:
 def _times(folder: RunFolder) -> list[str]:
     """The fastest of the block variants, beside full attention in the same unit."""
     rows = read_points(folder, "timing").to_pylist()
+    names = {FULL.method: "full entmax", SOFTMAX.method: "softmax"}
     found = []
     for row in rows:
-        if row["method"] not in (FULL.method, SOFTMAX.method):
-            beside = {each["method"]: each for each in rows if _unit(each) == _unit(row)}
+        if row["method"] not in names:
+            beside = {each["method"]: each["seconds"] / row["seconds"] for each in rows if _unit(each) == _unit(row)}
             if FULL.method in beside:
-                found.append((beside[FULL.method]["seconds"] / row["seconds"], row["method"], row))
+                found.append(({name: beside[name] for name in names if name in beside}, row))
     if not found:
         return []
-    ratio, method, row = max(found, key=lambda each: each[0])
-    faster = f"{ratio:.2f} times as fast as the full model"
-    slower = "" if ratio > 1 else ": finding takes longer than it saves at this length"
-    return [
-        f"In time, {finder_class(method).about.label} is {faster} ({row['blocks']} blocks of {row['block']}){slower}"
-    ]
+    ratios, row = max(found, key=lambda each: each[0][FULL.method])
+    times = [f"{ratio:.2f} times as fast as {names[name]}" for name, ratio in ratios.items()]
+    slower = "" if max(ratios.values()) > 1 else ": finding takes longer than it saves at this length"
+    fastest = f"{finder_class(row['method']).about.label} ({row['blocks']} blocks of {row['block']})"
+    return [f"Of what was timed in the model, {fastest} is the fastest: {', '.join(times)}{slower}"]
 
 
 def _unit(row: Row) -> tuple[int, int]:

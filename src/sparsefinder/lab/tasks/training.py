@@ -7,7 +7,6 @@ a checkpoint counts only once it is complete.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,18 +31,17 @@ from transformers import (
 from transformers.integrations.integration_utils import TensorBoardCallback
 
 from ...errors import InputError
-from ...files import DiskError, write_text
+from ...files import DiskError
 from ...hf.checkpoints import load_model
 from ...hf.interface import NAME
 from ..recipe import Training
+from .checkpoints import best_of, ended, last_checkpoint, mark_complete, state_of
 from .order import Curriculum, Order
 from .teacher import counts_tokens
 from .watching import Watching
 
-__all__ = ["Example", "Examples", "fit", "generator_for", "last_checkpoint"]
+__all__ = ["Example", "Examples", "fit", "generator_for"]
 
-# Written into a checkpoint when all else is: the names and sizes of its files.
-COMPLETE = "complete.json"
 # The last ones are kept: one may be half written and one half deleted when the process is killed.
 KEPT = 3
 
@@ -79,7 +77,7 @@ class Keeper(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.is_world_process_zero:
             checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
-            write_text(checkpoint / COMPLETE, json.dumps(_sizes(checkpoint)))
+            mark_complete(checkpoint)
 
 
 class FirstSoftmax(TrainerCallback):
@@ -142,7 +140,7 @@ def fit(
     if not training.changes_the_model:
         return model
     last = last_checkpoint(folder)
-    if last is None or not _ended(last):
+    if last is None or not ended(last):
         order = _order(train, training, seed) if curriculum is None else curriculum(_share())
         trainer = OrderedTrainer(
             model,
@@ -157,7 +155,7 @@ def fit(
         trainer.remove_callback(PrinterCallback)
         trainer.order = order
         try:
-            with Watching(0 if last is None else _state(last)["global_step"]) as watching:
+            with Watching(0 if last is None else state_of(last)["global_step"]) as watching:
                 trainer.add_callback(watching)
                 trainer.train(resume_from_checkpoint=None if last is None else str(last))
         except KeyboardInterrupt as stopped:
@@ -173,7 +171,7 @@ def fit(
         PartialState().wait_for_everyone()
         last = last_checkpoint(folder)
     assert last is not None, "a training that ended has saved its last step"
-    return load_model(_best(last) if training.patience else last)
+    return load_model(best_of(last) if training.patience else last)
 
 
 def _order(train: Sequence[Example], training: Training, seed: int) -> Order:
@@ -181,12 +179,6 @@ def _order(train: Sequence[Example], training: Training, seed: int) -> Order:
     sides = ("input_ids",) if training.tokens is None else ("input_ids", "labels")
     lengths = [max(len(example[side]) for side in sides if side in example) for example in train]
     return Order(lengths, training.batch, seed, training.tokens, _share())
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The last complete checkpoint: not one that was half written, or half deleted, when the process was killed."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    return next((one for one in reversed(found) if _is_complete(one)), None)
 
 
 def generator_for(seed: int, *batch: Tensor) -> torch.Generator:
@@ -264,34 +256,6 @@ def _callbacks(model: PreTrainedModel, training: Training, folder: Path) -> list
             raise InputError("log_to", "tensorboard", "pip install 'sparsefinder[logging]' first") from error
         found.append(TensorBoardCallback(SummaryWriter(str(folder / "logs"))))
     return found
-
-
-def _sizes(checkpoint: Path) -> dict[str, int]:
-    return {file.name: file.stat().st_size for file in sorted(checkpoint.iterdir()) if file.is_file()}
-
-
-def _is_complete(checkpoint: Path) -> bool:
-    marker = checkpoint / COMPLETE
-    if not marker.is_file():
-        return False
-    there = _sizes(checkpoint)
-    return all(there.get(name) == size for name, size in json.loads(marker.read_text(encoding="utf-8")).items())
-
-
-def _state(checkpoint: Path) -> dict[str, Any]:
-    return json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-
-
-def _ended(checkpoint: Path) -> bool:
-    """Whether the training was over when this was saved: the Trainer itself would go on for another step."""
-    state = _state(checkpoint)
-    control = state.get("stateful_callbacks", {}).get("TrainerControl", {})
-    stopped = control.get("args", {}).get("should_training_stop", False)
-    return bool(stopped or state["global_step"] >= state["max_steps"])
-
-
-def _best(checkpoint: Path) -> Path:
-    return checkpoint.parent / f"checkpoint-{_state(checkpoint)['best_global_step']}"
 
 
 def _disk_is_full(error: Exception) -> bool:

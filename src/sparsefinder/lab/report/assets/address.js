@@ -7,8 +7,10 @@ let place = first;
 
 export const remembered = (name) => kept.get(name) ?? null;
 
+// Nothing (null) is kept of what is as it was at first.
 export function remember(name, value) {
-  kept.set(name, String(value));
+  if (value === null) kept.delete(name);
+  else kept.set(name, String(value));
   write();
 }
 

@@ -35,6 +35,7 @@ export function showBench() {
 function crossover() {
   const view = chart({
     label: "Time by number of tokens",
+    id: "bench-chart",
     name: `${data.name} bench`,
     labels: true,
     x: {
@@ -46,7 +47,6 @@ function crossover() {
     ...chartOptions(MEASURES[0].value),
     columns: (line, place) => ({ ...line.spots[place] }),
   });
-  view.box.id = "bench-chart";
   const measure = choice("Time of", MEASURES, (value) => view.update(chartOptions(value)), { key: "time" });
   view.update(chartOptions(measure.select.value));
   const keys = data.bench.lines.map((line) =>

@@ -1,11 +1,12 @@
 // A chart of lines and points that tells what it shows to the pointer and to the keyboard, zooms, and can be saved.
 //
-// options: label, name (of its files), x and y ({title, range, and maybe format and ticks}), lines ([{number, method,
+// options: label, id, name (of its files), x and y ({title, range, and maybe format and ticks}), lines ([{number, method,
 // inputs, look, label, xs, ys, all, best, and maybe low and high: the band of `best`}]), rules ([{axis, value, label}]),
 // star ({x, y, label}), describe(line, place) -> words of a point, columns(line, place) -> its numbers by name for a
 // table, whether lines follow the legend (`legend`) and have their names at their ends (`labels`).
 // `all` and `best` are places in xs and ys: every point, faint, and those on the line, strong.
 
+import { remember, remembered } from "report/address.js";
 import { drawn } from "report/chart_drawing.js";
 import { followKeys, followPointer } from "report/chart_input.js";
 import { make, onWidth } from "report/elements.js";
@@ -17,11 +18,11 @@ import { hiddenSeries, isPointed, keyOf, pointedMethod } from "report/signals.js
 const GAP = 16;
 
 export function chart(options) {
-  const box = make("div", { class: "chart" });
+  const box = make("div", { class: "chart", id: options.id });
   const tip = make("div", { class: "tip", role: "status", "aria-live": "polite", hidden: true });
   const whole = make("button", { type: "button", class: "plain whole", onclick: () => act.whole() }, "Whole chart");
   let view = null,
-    zoomed = null;
+    zoomed = rangesOf(remembered(options.id));
   const act = {
     show(spot) {
       const told = spot && spot.place !== null;
@@ -32,15 +33,16 @@ export function chart(options) {
     },
     zoom(ranges) {
       zoomed = ranges;
+      remember(options.id, ranges && [...ranges.x, ...ranges.y].map((end) => Number(end.toPrecision(6))).join("~"));
       render();
     },
     whole: () => zoomed && act.zoom(null),
     alone: (line) => options.legend && toggleAlone(line.number),
   };
-  const render = () => {
+  const render = (width = box.clientWidth) => {
     const focused = view && document.activeElement === view.node;
     const now = zoomed ? within(options, zoomed) : options;
-    view = drawn(now, box.clientWidth);
+    view = drawn(now, width);
     tip.hidden = true;
     box.replaceChildren(view.node, ...(zoomed ? [whole] : []), tip);
     box.dataset.zoomed = zoomed ? "yes" : "no";
@@ -57,10 +59,16 @@ export function chart(options) {
     saves: saveButtons({ name: options.name, svg: () => view.node, rows: () => rowsOf(options) }),
     update(changes) {
       Object.assign(options, changes);
-      zoomed = null;
-      if (view) render();
+      // On other axes, what was zoomed into is elsewhere.
+      if (view) zoomed && changes.y ? act.zoom(null) : render();
     },
   };
+}
+
+// The part of a chart that the address asks for, if it is one.
+function rangesOf(said) {
+  const [left, right, bottom, top] = (said ?? "").split("~").map(Number);
+  return left < right && bottom < top ? { x: [left, right], y: [bottom, top] } : null;
 }
 
 // The same chart, a part of it.

@@ -5,6 +5,7 @@ import { data, inflate } from "report/data.js";
 import { choice, figure, make, nothing, refill, section } from "report/elements.js";
 import { rowName } from "report/grid.js";
 import { saveButtons } from "report/saving.js";
+import { drawnTable } from "report/table_drawing.js";
 
 export function showClusters() {
   const host = section("clusters");
@@ -109,8 +110,9 @@ async function tablesOf({ finder, site, head, given }) {
         Array.from({ length: clusters }, (_, cluster) => [tag, cluster, mine[cluster * finder.tags.length + row]]),
       ),
     ];
-    const saves = saveButtons({ name: `${data.name} clusters of ${name}`, rows });
     const body = clusterTable(mine, clusters, finder.tags, given, name);
+    const svg = () => drawnTable(body.querySelector("table"), body.firstChild.textContent);
+    const saves = saveButtons({ name: `${data.name} clusters of ${name}`, svg, rows });
     return figure(`${name[0].toUpperCase()}${name.slice(1)}`, body, { saves });
   });
 }

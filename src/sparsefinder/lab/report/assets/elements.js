@@ -123,9 +123,14 @@ export function nothing(name, text) {
   section(name).append(make("p", {}, withCode(text)));
 }
 
-// Calls `render` when the element's width changes, and once to begin with.
+// The width of a sheet of paper: what is drawn for a wide screen could not be read on it.
+const PAPER = 650;
+
+// Calls `render` when the element's width changes, once to begin with, and for paper.
 export function onWidth(host, render) {
   let width = 0;
+  addEventListener("beforeprint", () => width > PAPER && render(PAPER));
+  addEventListener("afterprint", () => width > PAPER && render(width));
   new ResizeObserver(() => {
     if (Math.abs(host.clientWidth - width) < 1 || !host.clientWidth) return;
     width = host.clientWidth;
@@ -133,7 +138,8 @@ export function onWidth(host, render) {
   }).observe(host);
 }
 
-export const darkScheme = matchMedia("(prefers-color-scheme: dark)");
+// Light and dark, on a screen or on paper: what is painted is painted anew when that changes.
+export const schemes = ["(prefers-color-scheme: dark)", "print"].map((query) => matchMedia(query));
 export const styleValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // One stop of the tab key for a group of buttons; arrow keys go from one to the next, `columns()` per row.

@@ -14,6 +14,7 @@ export function headGrid(caption, heads, pick) {
   const whole = tableOf(caption, heads, columns, buttons);
   roving(whole, buttons, () => columns.length);
   return {
+    table: whole,
     // Above the table and not within it: a caption is no wider than its table.
     node: make("div", {}, make("p", { class: "caption" }, caption), make("div", { class: "scroll" }, whole)),
     // value: a share between 0 and 1, or null where there is none.

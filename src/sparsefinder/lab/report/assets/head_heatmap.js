@@ -8,6 +8,7 @@ import { headGrid } from "report/grid.js";
 import { recallAt } from "report/head_frontiers.js";
 import { saveButtons } from "report/saving.js";
 import { chosenHead } from "report/signals.js";
+import { drawnTable } from "report/table_drawing.js";
 
 export function heatmap(set) {
   const grid = headGrid(
@@ -36,7 +37,8 @@ export function heatmap(set) {
       recallAt(set, place, method.series(), sparsity.value()),
     ]),
   ];
-  const saves = saveButtons({ name: `${data.name} recall of heads`, rows });
+  const svg = () => drawnTable(grid.table, atWhat(method.series(), sparsity.value()));
+  const saves = saveButtons({ name: `${data.name} recall of heads`, svg, rows });
   const node = figure("Recall of every head at a chosen sparsity", make("div", {}, controls, grid.node, mean), {
     saves,
   });
@@ -87,6 +89,9 @@ function sparsitySlider(update) {
   );
   return { node, value };
 }
+
+const atWhat = (series, sparsity) =>
+  `${data.series[series].label}: recall in % at a sparsity of at least ${percent(sparsity, 0)}, by layer and head`;
 
 function meanWords(values, series, sparsity) {
   const real = values.filter((value) => value !== null);

@@ -11,6 +11,8 @@ import { chosenHead, hiddenSeries, isPointed, pointedMethod } from "report/signa
 
 // In the files, so many heads beside each other and so much room for each.
 const [ACROSS, WIDE, HIGH] = [6, 104, 92];
+const [WIDTH, HEIGHT] = [96, 72];
+const VIEW = `0 0 ${WIDTH} ${HEIGHT}`;
 
 export function smallMultiples(sets, lowest) {
   const windows = sets.map((one, place) => ({
@@ -57,6 +59,8 @@ const cardOf = (one, place) =>
       onclick: () => chosenHead.set(place),
     },
     make("span", {}, `head ${one.head}`),
+    // Its room from the beginning: what is below stays where it is when the chart comes.
+    draw("svg", { viewBox: VIEW }),
   );
 
 function rowsOf(cards) {
@@ -75,20 +79,17 @@ function rowsOf(cards) {
   return make("div", { class: "multiples" }, [...new Set(names)].map(row));
 }
 
-// The small charts in one drawing, each with its name. It has to be on the page for its styles to be known.
-let sheet = null;
+// The small charts in one drawing, each with its name.
 function together(cards) {
-  sheet?.remove();
   const height = HIGH * Math.ceil(cards.length / ACROSS);
-  sheet = draw("svg", { class: "plot away", viewBox: `0 0 ${ACROSS * WIDE} ${height}`, "aria-hidden": "true" });
+  const sheet = draw("svg", { class: "plot", viewBox: `0 0 ${ACROSS * WIDE} ${height}` });
   cards.forEach((card, place) => {
     const [x, y] = [(place % ACROSS) * WIDE + 4, Math.floor(place / ACROSS) * HIGH];
     const chart = card.querySelector("svg").cloneNode(true);
-    for (const [name, value] of Object.entries({ x, y: y + 16, width: 96, height: 72 }))
+    for (const [name, value] of Object.entries({ x, y: y + 16, width: WIDTH, height: HEIGHT }))
       chart.setAttribute(name, value);
     sheet.append(draw("text", { x, y: y + 12 }, headName(place)), chart);
   });
-  document.body.append(sheet);
   return sheet;
 }
 
@@ -107,15 +108,14 @@ function fade(body, pointed) {
 }
 
 function thumbnail(set, head, [low, floor]) {
-  const [width, height] = [96, 72];
-  const across = (x) => 2 + ((x - low) / (1 - low)) * (width - 4),
-    upwards = (y) => height - 2 - ((y - floor) / (1 - floor)) * (height - 4);
+  const across = (x) => 2 + ((x - low) / (1 - low)) * (WIDTH - 4),
+    upwards = (y) => HEIGHT - 2 - ((y - floor) / (1 - floor)) * (HEIGHT - 4);
   const gold = across(data.heads.gold[head]);
   const node = draw(
     "svg",
-    { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
-    draw("path", { class: "frame", d: `M.5 .5H${width - 0.5}V${height - 0.5}H.5Z` }),
-    draw("path", { class: "rule", "stroke-dasharray": "3 2", d: `M${gold} 1V${height - 1}` }),
+    { viewBox: VIEW, "aria-hidden": "true" },
+    draw("path", { class: "frame", d: `M.5 .5H${WIDTH - 0.5}V${HEIGHT - 0.5}H.5Z` }),
+    draw("path", { class: "rule", "stroke-dasharray": "3 2", d: `M${gold} 1V${HEIGHT - 1}` }),
   );
   for (const line of headLines(set, head)) {
     if (hiddenSeries.get().has(line.number)) continue;

@@ -38,6 +38,7 @@ function chosenFigure(set, [low, floor]) {
   });
   const view = chart({
     ...options(chosenHead.get()),
+    id: "head-chart",
     name: `${data.name} head`,
     legend: true,
     labels: true,
@@ -57,7 +58,6 @@ function chosenFigure(set, [low, floor]) {
       recall: set.ys[place],
     }),
   });
-  view.box.id = "head-chart";
   const name = (head) => {
     title.textContent = `Frontiers of ${headName(head)}`;
     view.box.dataset.head = head;

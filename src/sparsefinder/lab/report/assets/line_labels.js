@@ -33,7 +33,8 @@ function spread(heights, { top, bottom }) {
   const placed = [...heights];
   let least = top;
   for (const place of order) least = (placed[place] = Math.max(heights[place], least)) + APART;
-  let most = bottom + 6;
+  // The last stays above the numbers of the axis.
+  let most = bottom - 2;
   for (const place of order.toReversed()) most = (placed[place] = Math.min(placed[place], most)) - APART;
   return placed;
 }

@@ -1,5 +1,6 @@
 // A canvas with one matrix of queries (rows) and keys (columns): cells in colour, gold pairs starred, tokens on both axes.
 
+import { remember, remembered } from "report/address.js";
 import { spelled, styleValue } from "report/elements.js";
 import { DARK, star } from "report/markers.js";
 
@@ -10,6 +11,17 @@ const MOST_HEIGHT = 620;
 
 // What both matrices show of the whole: its size (1 shows all), and the first row and column, in cells.
 export const wholeView = () => ({ zoom: 1, row: 0, column: 0 });
+const VIEW = "map-view";
+
+// The address keeps what is seen, unless it is all.
+export function keepView({ zoom, row, column }) {
+  remember(VIEW, zoom > 1 ? [zoom, row, column].map((one) => Number(one.toPrecision(4))).join("~") : null);
+}
+
+export function keptView() {
+  const [zoom, row, column] = (remembered(VIEW) ?? "").split("~").map(Number);
+  return zoom > 1 && row >= 0 && column >= 0 ? { zoom, row, column } : wholeView();
+}
 
 function canvasGeometry(map, view, width) {
   const most = width < 420 ? 64 : 90;

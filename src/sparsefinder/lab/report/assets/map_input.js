@@ -9,6 +9,7 @@ export function pointing(canvas, state, act) {
   });
   canvas.addEventListener("pointerup", () => {
     from = null;
+    act.keep();
   });
   canvas.addEventListener("pointermove", (event) => {
     if (!drawn()) return;

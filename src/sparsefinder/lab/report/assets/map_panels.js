@@ -1,8 +1,8 @@
 // The two matrices of a map, side by side: what is predicted, and what weights come of it. Both show the same part of it.
 
 import { data } from "report/data.js";
-import { darkScheme, figure, make, onWidth } from "report/elements.js";
-import { clampedView, drawMatrix, wholeView } from "report/map_canvas.js";
+import { figure, make, onWidth, schemes } from "report/elements.js";
+import { clampedView, drawMatrix, keepView, wholeView } from "report/map_canvas.js";
 import { pointing, pressing } from "report/map_input.js";
 import { saveButtons } from "report/saving.js";
 
@@ -34,7 +34,7 @@ export function mapPanels(state, read) {
     pointing(canvas, state, act);
     pressing(canvas, state, act);
   }
-  darkScheme.addEventListener("change", act.render);
+  for (const scheme of schemes) scheme.addEventListener("change", act.render);
   return {
     node: make(
       "div",
@@ -91,6 +91,12 @@ function actions(state, read, draw) {
     state.view = view;
     render();
   };
+  const keep = () => keepView(state.view);
+  const zoom = (factor, center) => {
+    if (!state.map) return;
+    look(zoomed(state, factor, center));
+    keep();
+  };
   return {
     render,
     read(cursor) {
@@ -99,10 +105,11 @@ function actions(state, read, draw) {
       if (cursor) read(cursor);
     },
     move: (rows, columns) => look({ ...state.view, row: state.view.row + rows, column: state.view.column + columns }),
-    closer: () => state.map && look(zoomed(state, ZOOM_STEP)),
-    further: () => state.map && look(zoomed(state, 1 / ZOOM_STEP)),
-    double: (center) => state.map && look(zoomed(state, 2, center)),
-    whole: () => look(wholeView()),
+    keep,
+    closer: () => zoom(ZOOM_STEP),
+    further: () => zoom(1 / ZOOM_STEP),
+    double: (center) => zoom(2, center),
+    whole: () => (look(wholeView()), keep()),
   };
 }
 

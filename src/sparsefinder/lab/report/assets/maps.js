@@ -8,7 +8,7 @@ import { data } from "report/data.js";
 import { choice, make, note, nothing, section, spelled, visible } from "report/elements.js";
 import { percent } from "report/format.js";
 import { headGrid } from "report/grid.js";
-import { wholeView } from "report/map_canvas.js";
+import { keepView, keptView, wholeView } from "report/map_canvas.js";
 import { mapOf } from "report/map_data.js";
 import { mapPanels } from "report/map_panels.js";
 import { chosenHead } from "report/signals.js";
@@ -30,7 +30,7 @@ export function showMaps() {
     head: within(remembered("map"), heads.length) ?? heads.findIndex(isStart),
     finder: null,
     map: null,
-    view: wholeView(),
+    view: keptView(),
     cursor: null,
   };
   const readout = cellReadout(state);
@@ -49,6 +49,8 @@ export function showMaps() {
     const turn = ++asked;
     Object.assign(state, changes);
     if (changes.head !== undefined) remember("map", state.head);
+    if (changes.sentence !== undefined) remember("sentence", state.sentence);
+    if (changes.view) keepView(state.view);
     const head = heads[state.head];
     const sentence = maps.sentences[state.sentence];
     if (!sentence.found[state.finder]?.[head.site]) state.finder = firstFinder(sentence);

@@ -46,6 +46,7 @@ export function recallFigure(cloud, { id, name = "", limits = cloud.limits } = {
   const lines = linesOf(cloud);
   const view = chart({
     label: `Sparsity and recall of every method${name && `, ${name}`}`,
+    id,
     name: `${name || data.name} recall`,
     legend: true,
     labels: true,
@@ -61,7 +62,6 @@ export function recallFigure(cloud, { id, name = "", limits = cloud.limits } = {
     ],
     columns: columnsOf(cloud, "recall", (value) => value),
   });
-  view.box.id = id;
   return figure(name || "Sparsity and recall", view.box, {
     saves: view.saves,
     more: frontierNumbers(cloud, lines, "Recall", (value) => percent(value)),
@@ -74,6 +74,7 @@ export function scoreFigure(cloud, score, { id, name = "", limits = cloud.limits
   const below = cloud.y.reduce((count, value) => count + (value < limits[1][0]), 0);
   const view = chart({
     label: `Sparsity and ${score.metric} of every method${name && `, ${name}`}`,
+    id,
     name: `${name || data.name} ${score.metric}`,
     legend: true,
     labels: true,
@@ -92,7 +93,6 @@ export function scoreFigure(cloud, score, { id, name = "", limits = cloud.limits
     ],
     columns: columnsOf(cloud, score.metric, real),
   });
-  view.box.id = id;
   const caption = below
     ? `${below} points lie below the chart, at a ${score.metric} ${score.lower ? "above" : "below"} ${real(limits[1][0]).toFixed(1)}.`
     : null;

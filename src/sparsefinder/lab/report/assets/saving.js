@@ -32,8 +32,16 @@ function keep(blob, name) {
   setTimeout(() => URL.revokeObjectURL(href), 10000);
 }
 
-// A drawing as a text of its own, and its size.
+// A drawing as a text of its own, and its size. One that was made to be saved is on the page for a moment: styles are
+// known only there.
 function styled(svg) {
+  if (!svg.isConnected) {
+    const host = make("div", { class: "away" }, svg);
+    document.body.append(host);
+    const found = styled(svg);
+    host.remove();
+    return found;
+  }
   const copy = svg.cloneNode(true);
   const [from, to] = [svg, copy].map((node) => [node, ...node.querySelectorAll("*")]);
   from.forEach((node, place) => {

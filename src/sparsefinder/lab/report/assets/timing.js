@@ -16,13 +16,18 @@ export function showTiming() {
   const { timing, score } = data;
   if (!timing)
     return nothing("timing", "This run measured no running times: add `timing:` to its recipe, and run it again.");
-  const time = panel((spot) => spot.seconds, { title: "seconds for a pass over the data" }, "running time");
+  const time = panel(
+    "time-chart",
+    (spot) => spot.seconds,
+    { title: "seconds for a pass over the data" },
+    "running time",
+  );
   const quality = panel(
+    "quality-chart",
     (spot) => (spot.score === null ? null : realScore(spot.score)),
     { title: score.axis, flipped: score.lower },
     score.metric,
   );
-  time.box.id = "time-chart";
   host.append(
     make(
       "p",
@@ -47,12 +52,13 @@ export function showTiming() {
 }
 
 // A chart of what `value` says of a spot; `show(size)` changes the block size.
-function panel(value, axis, what) {
+function panel(id, value, axis, what) {
   const counts = [...new Set(data.timing.methods.flatMap((one) => one.curves[ALL].map((spot) => spot.blocks)))].sort(
     (one, other) => one - other,
   );
   const view = chart({
     label: `${what} by number of attended blocks`,
+    id,
     name: `${data.name} ${what} by blocks`,
     labels: true,
     x: { title: "attended blocks per query block", range: roomy(counts), ticks: counts, format: String },

@@ -26,6 +26,7 @@ export function showTraining() {
   }));
   const view = chart({
     label: "Loss of the teacher by step",
+    id: "training-chart",
     name: `${data.name} training`,
     labels: true,
     lines,
@@ -34,7 +35,6 @@ export function showTraining() {
     describe: (line, place) => [`step ${line.xs[place].toLocaleString("en")}: ${line.ys[place].toFixed(3)}`],
     columns: (line, place) => ({ step: line.xs[place], loss: line.ys[place] }),
   });
-  view.box.id = "training-chart";
   section("training").append(
     make(
       "div",
