@@ -27,9 +27,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-What = Annotated[
-    Path, typer.Argument(metavar="RECIPE", help="A recipe (YAML), or the folder of a run, for its recipe.")
-]
+What = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe (YAML), or the folder of a run that has one.")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe; may be repeated.")
 ]
