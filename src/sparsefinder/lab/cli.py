@@ -27,9 +27,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-What = Annotated[
-    Path, typer.Argument(metavar="RECIPE", help="A recipe (YAML), or the folder of a run, whose recipe is taken again.")
-]
+What = Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe (YAML), or the folder of a run that has one.")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe; may be repeated.")
 ]
@@ -186,8 +184,7 @@ def points(
 
     folder = check_folder(run)
     if not measured(folder):
-        missing = unfinished(folder)
-        want = f"one that was swept: {missing}" if missing else "one that was swept"
+        want = ": ".join(filter(None, ["one that was swept", unfinished(folder)]))
         raise InputError("RUN", f"{run}, where nothing was measured yet", want)
     print(summary_csv(folder, sort), end="") if as_csv else print_summary(folder, sort, every)
     say_unfinished(folder)
