@@ -259,11 +259,12 @@ def test_ties(alpha: float) -> None:
         torch.testing.assert_close(out, v.mean(2, keepdim=True).expand_as(out), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("alpha", [1.5, 2.0, 1.3], ids=str)
-def test_huge_scores(alpha: float) -> None:
+@pytest.mark.parametrize("size", [1e6, 1e10, 1e14, 1e30])
+@pytest.mark.parametrize("alpha", [1.5, 2.0, 1.3, 1.0001, 3.7], ids=str)
+def test_huge_scores(alpha: float, size: float) -> None:
     """Where one score stands far above the others, its value is the result."""
     q, k, v = draw((1, 2, 20, 16), (1, 2, 200, 16), (1, 2, 200, 16))
-    q = q * 1e4
+    q = q * size
     best = (q.double() @ k.double().transpose(-1, -2)).argmax(-1)
     out = attention(q, k, v, alpha=alpha, backend="native")
     torch.testing.assert_close(out, v.gather(2, best[..., None].expand(-1, -1, -1, 16)), atol=1e-4, rtol=0)

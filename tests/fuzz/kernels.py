@@ -82,7 +82,10 @@ def result(backend: str, call: dict[str, Any]) -> Tensor | InputError:
 
 @given(calls())
 def check(call: dict[str, Any]) -> None:
-    """The kernel says what the portable implementation says, to the accuracy that float32 has at such scores."""
+    """The kernel says what the portable implementation says, to the accuracy that float32 has at such scores.
+
+    Of scores above 100, and near α = 1, so little is left of it that only numbers are asked for.
+    """
     found = result("native", call)
     if isinstance(found, InputError):
         return
@@ -92,7 +95,7 @@ def check(call: dict[str, Any]) -> None:
     q, k, v = call["tensors"]
     scale = 1 / math.sqrt(max(1, q.shape[-1])) if call["scale"] is None else call["scale"]
     largest = float(q.abs().max() * k.abs().max()) * abs(scale) * q.shape[-1] if q.numel() and k.numel() else 0.0
+    assert bool(found.isfinite().all()) or not bool(v.isfinite().all())
     if largest < 100 and call["alpha"] >= 1.2:
-        assert bool(found.isfinite().all())
         most = float(v.abs().max()) if v.numel() else 0.0
         assert torch.allclose(found, wanted, atol=1e-4 * (1 + largest) * (1 + most)), (found - wanted).abs().max()

@@ -20,31 +20,30 @@ inline double edge(const Exponent& exponent, int count) {
   return std::min(8.0 * rounding, 0.5 * std::pow(count, -1.0 / exponent.exact));
 }
 
-// Turn the candidates of up to eight rows into their weights, in place: what is left has weight.
-inline void weigh(Candidates* const rows[8], int number, const Exponent& exponent, float* transposed) {
-  if (!exponent.closed()) {
-    for (int r = 0; r < number; ++r) {
-      Candidates& row = *rows[r];
-      const double tau = solve_any(row.values, row.count, row.bound, exponent.exact);
-      const double least = edge(exponent, row.count);
-      double total = 0.0;
-      int kept = 0;
-      for (int j = 0; j < row.count; ++j) {
-        const double y = static_cast<double>(row.values[j]) - row.bound - tau;
-        if (y <= least) continue;
-        const double p = std::pow(y, exponent.exact);
-        // Near α = 1 a weight is a high power of y: it may be too small for a float.
-        row.values[kept] = static_cast<float>(p);
-        if (row.values[kept] == 0.0f) continue;
-        total += p;
-        row.keys[kept++] = row.keys[j];
-      }
-      // τ is only known to rounding.
-      for (int j = 0; j < kept; ++j) row.values[j] = static_cast<float>(row.values[j] / total);
-      row.count = kept;
-    }
-    return;
+// Turn the candidates of a row into their weights, in place, in float64: what is left has weight.
+inline void weigh_one(Candidates& row, const Exponent& exponent) {
+  const float top = row.count ? *std::max_element(row.values, row.values + row.count) : 0.0f;
+  const double tau = solve_any(row.values, row.count, row.bound, top, exponent.exact);
+  const double least = edge(exponent, row.count);
+  double total = 0.0;
+  int kept = 0;
+  for (int j = 0; j < row.count; ++j) {
+    const double y = static_cast<double>(row.values[j]) - top - tau;
+    if (y <= least) continue;
+    const double p = std::pow(y, exponent.exact);
+    // Near α = 1 a weight is a high power of y: it may be too small for a float.
+    row.values[kept] = static_cast<float>(p);
+    if (row.values[kept] == 0.0f) continue;
+    total += p;
+    row.keys[kept++] = row.keys[j];
   }
+  // τ is only known to rounding.
+  for (int j = 0; j < kept; ++j) row.values[j] = static_cast<float>(row.values[j] / total);
+  row.count = kept;
+}
+
+// The same for up to eight rows with a closed form, in float32.
+inline void weigh_eight(Candidates* const rows[8], int number, const Exponent& exponent, float* transposed) {
   float* values[8];
   int counts[8];
   bool fits = true;
@@ -79,6 +78,22 @@ inline void weigh(Candidates* const rows[8], int number, const Exponent& exponen
       store(row.values + j, exponent.whole == 2 ? y * y : y);
     }
   }
+}
+
+// Scores beyond this are so far apart that float32 does not have what lies between a score and one below it.
+constexpr float kLargeScore = 1e6f;
+
+// Turn the candidates of up to eight rows into their weights, in place: what is left has weight.
+inline void weigh(Candidates* const rows[8], int number, const Exponent& exponent, float* transposed) {
+  Candidates* together[8];
+  int count = 0;
+  for (int r = 0; r < number; ++r) {
+    if (exponent.closed() && std::abs(rows[r]->bound) < kLargeScore)
+      together[count++] = rows[r];
+    else
+      weigh_one(*rows[r], exponent);
+  }
+  if (count) weigh_eight(together, count, exponent, transposed);
 }
 
 // The results of a task's rows: sums of values, once the weights are known.

@@ -195,14 +195,15 @@ inline float solve_one(const float* values, int count, int power) {
   return tau;
 }
 
-// Any other α: in float64, relative to `bound`, because near α = 1 a weight is a high power of x − τ.
-inline double solve_any(const float* values, int count, float bound, double exact) {
-  double tau = 0.0;
+// Any other α: in float64, because near α = 1 a weight is a high power of x − τ, and relative to the highest score
+// `top`: τ is then above −1, and no power is above 1, however large scores are.
+inline double solve_any(const float* values, int count, float bound, float top, double exact) {
+  double tau = std::max(-1.0, static_cast<double>(bound) - top);
   if (exact >= 1.0) {
     for (int step = 0; step < 60; ++step) {
       double at = 0.0, below = 0.0;
       for (int j = 0; j < count; ++j) {
-        const double y = static_cast<double>(values[j]) - bound - tau;
+        const double y = static_cast<double>(values[j]) - top - tau;
         if (y <= 0.0) continue;
         const double p = std::pow(y, exact);
         at += p;
@@ -217,12 +218,11 @@ inline double solve_any(const float* values, int count, float bound, double exac
   }
   // Above α = 2 a weight leaves the support with an infinite slope: the bracket is halved instead.
   double high = 0.0;
-  for (int j = 0; j < count; ++j) high = std::max(high, static_cast<double>(values[j]) - bound);
   for (int step = 0; step < 60; ++step) {
     const double middle = (tau + high) / 2;
     double at = 0.0;
     for (int j = 0; j < count; ++j) {
-      const double y = static_cast<double>(values[j]) - bound - middle;
+      const double y = static_cast<double>(values[j]) - top - middle;
       if (y > 0.0) at += std::pow(y, exact);
     }
     (at >= 1.0 ? tau : high) = middle;
