@@ -6,42 +6,33 @@ python benchmarks/interrupt.py
 from __future__ import annotations
 
 import signal
-import statistics
 import threading
-import time
+from contextlib import suppress
 
 import torch
 
 from sparsefinder import attention
+from sparsefinder.lab.bench.clock import Spread, interleaved, seconds_of
 
 
 def seconds_to_stop(delay: float) -> float:
     """From the signal to the exception, in a call that would take minutes."""
     q, k, v = (torch.randn(4, 16, 16_384, 64) for _ in range(3))
-    pressed = [0.0]
 
-    def press() -> None:
-        pressed[0] = time.perf_counter()
-        signal.raise_signal(signal.SIGINT)
+    def call() -> None:
+        with suppress(KeyboardInterrupt):
+            attention(q, k, v, alpha=1.1, backend="native")
+            raise AssertionError("the call came to its end")
 
-    timer = threading.Timer(delay, press)
-    timer.start()
-    try:
-        attention(q, k, v, alpha=1.1, backend="native")
-    except KeyboardInterrupt:
-        return time.perf_counter() - pressed[0]
-    raise AssertionError("the call came to its end")
+    threading.Timer(delay, signal.raise_signal, [signal.SIGINT]).start()
+    return seconds_of(call) - delay
 
 
 def milliseconds(n: int, repeats: int = 60) -> float:
     """A call without a signal, the median of many."""
     q, k, v = (torch.randn(1, 8, n, 64) for _ in range(3))
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        attention(q, k, v, backend="native")
-        times.append(time.perf_counter() - started)
-    return 1000 * statistics.median(times[5:])
+    (times,) = interleaved(lambda: attention(q, k, v, backend="native"), repeats=repeats)
+    return 1000 * Spread.of(times).middle
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from sparsefinder.core.layout import Layout
+from sparsefinder.lab.bench.clock import seconds_of
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Recipe
 from sparsefinder.lab.sweep.fit_stage import fit
@@ -49,11 +50,9 @@ def main() -> None:
 
 def _measure(place: Path, length: int, sequences: int, workers: int, ray: bool) -> None:
     folder = RunFolder(place / "run")
-    started = time.perf_counter()
-    for part in ("train", "valid"):
-        _record(folder / "traces" / part, length, sequences)
+    took = sum(seconds_of(partial(_record, folder / "traces" / part, length, sequences)) for part in ("train", "valid"))
     size = sum(file.stat().st_size for file in (folder / "traces").rglob("*.safetensors")) / 1e6
-    written = size / (time.perf_counter() - started)
+    written = size / took
     recipe = _recipe(workers, "ray" if ray else "local")
     if ray:
         import ray as cluster
@@ -64,7 +63,7 @@ def _measure(place: Path, length: int, sequences: int, workers: int, ray: bool) 
     for turn in range(2):
         for name in ("finders", "points") if turn else ():
             shutil.rmtree(folder / name)
-        times = [_seconds(fit, folder, recipe), _seconds(sweep_recall, folder, recipe)]
+        times = [seconds_of(partial(stage, folder, recipe)) for stage in (fit, sweep_recall)]
     if ray:
         cluster.shutdown()
     print(f"| {length:,} | {workers} | {size:.0f} | {written:.0f} | {times[0]:.1f} | {times[1]:.1f} |", flush=True)
@@ -84,12 +83,6 @@ def _recipe(workers: int, engine: str) -> Recipe:
     task: dict[str, Any] = {"kind": "causal-lm", "data": {"train": "a", "valid": "b"}, "model": {}}
     sweep = {"methods": METHODS, "windows": [0, 11], "globals": [1], "processes": workers}
     return Recipe.model_validate({"name": "scale", "engine": engine, "task": task, "sweep": sweep})
-
-
-def _seconds(work: Any, *given: Any) -> float:
-    started = time.perf_counter()
-    work(*given)
-    return time.perf_counter() - started
 
 
 if __name__ == "__main__":

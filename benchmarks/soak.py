@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import threading
-import time
 from pathlib import Path
 
 import torch
@@ -15,35 +14,37 @@ import torch
 from sparsefinder import GlobalTokens, Layout, Window, attention
 from sparsefinder.finders import Finder
 
+# How often it says how it is.
+PARTS = 12
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--threads", type=int, default=4)
     given = parser.parse_args()
-    until = time.monotonic() + 60 * given.minutes
-    counts, wrong = [0] * given.threads, [0] * given.threads
+    counts, wrong, over = [0] * given.threads, [0] * given.threads, threading.Event()
     threads = [
-        threading.Thread(target=_work, args=(number, until, counts, wrong), daemon=True)
+        threading.Thread(target=_work, args=(number, over, counts, wrong), daemon=True)
         for number in range(given.threads)
     ]
     for thread in threads:
         thread.start()
-    started, said = time.monotonic(), 0.0
-    while any(thread.is_alive() for thread in threads):
-        time.sleep(1)
-        minutes = (time.monotonic() - started) / 60
-        if minutes - said >= max(given.minutes / 12, 0.25):
-            said = minutes
-            print(f"{minutes:.1f} min: {sum(counts):,} calls, {sum(wrong)} wrong, {_resident():.0f} MB", flush=True)
+    for part in range(1, PARTS + 1):
+        over.wait(60 * given.minutes / PARTS)
+        minutes = given.minutes * part / PARTS
+        print(f"{minutes:.1f} min: {sum(counts):,} calls, {sum(wrong)} wrong, {_resident():.0f} MB", flush=True)
+    over.set()
+    for thread in threads:
+        thread.join()
     print(f"{sum(counts):,} calls and backward passes, {sum(wrong)} wrong, {_resident():.0f} MB at the end")
     raise SystemExit(1 if any(wrong) else 0)
 
 
-def _work(number: int, until: float, counts: list[int], wrong: list[int]) -> None:
+def _work(number: int, over: threading.Event, counts: list[int], wrong: list[int]) -> None:
     generator = torch.Generator().manual_seed(number)
     finders: list[Finder | None] = [None, Window(31), Window(11) | GlobalTokens(1)]
-    while time.monotonic() < until:
+    while not over.is_set():
         n = int(torch.randint(8, 300, (), generator=generator))
         layout = Layout(causal=bool(counts[number] % 2))
         q, k, v = (torch.randn(1, 2, n, 32, generator=generator).requires_grad_() for _ in range(3))

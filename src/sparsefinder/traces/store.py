@@ -186,10 +186,10 @@ class Samples:
 
 
 def _ends(file: Any, sequences: int, name: str, tokens: str) -> list[int]:
-    """Where each sequence ends among the tokens of a file."""
+    """Where each sequence ends among the tokens of a file, of which the first `sequences` are asked for."""
     lengths = file.get_tensor(f"{name}_lengths")
     total = file.get_slice(tokens).get_shape()[0]
-    if lengths.shape != (sequences,) or bool((lengths < 0).any()) or int(lengths.sum()) != total:
+    if lengths.ndim != 1 or len(lengths) < sequences or bool((lengths < 0).any()) or int(lengths.sum()) != total:
         raise ValueError(f"lengths of {name} tokens that do not add up to {total} in {sequences} sequences")
     return lengths.cumsum(0).tolist()
 
