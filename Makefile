@@ -11,9 +11,10 @@ PRETTIER := npx --yes prettier@3.6.2
 test: lint .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# What needs clusters and servers of its own, on loopback: Ray, S3, several processes that train together.
+# What needs clusters and servers of its own, on loopback: Ray, S3, several processes that train together. Nodes have one
+# processor each, and results are compared to the bit: so one thread here, too.
 test-slow: .venv/installed
-	$(BIN)/python -m pytest $(wildcard tests/slow/test_*.py)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard tests/slow/test_*.py)
 
 demo: .venv/installed
 	$(BIN)/sparsefinder run recipes/demo-mlm.yaml
