@@ -43,7 +43,7 @@ struct Passed {
     const int number = __builtin_popcountll(marks);
     if (number == 0) return;
     int* to = keys + count;
-    int16_t* values = products + count;
+    int16_t* values = Rising ? products + count : nullptr;
     const auto take = [&](int place) {
       const int bit = __builtin_ctzll(marks | uint64_t{1} << 63);
       to[place] = ids ? ids[bit] : first + bit;
