@@ -1,13 +1,16 @@
 """The matrix that laws are tested over: layouts, graphs of every piece and mixture, and strategies that make more."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
 from sparsefinder import Graph, Layout
+from sparsefinder.core import graph
 from sparsefinder.core.layout import Grid
 
 B, H, N, M, D = 2, 4, 17, 19, 8
@@ -139,3 +142,11 @@ def build(recipe: Recipe, grid: Grid) -> Graph:
     if kind == "pairs":
         return Graph.of_dense(chance(*grid.shape, share=share), grid)
     return Graph.full(grid) if kind == "full" else Graph(grid)
+
+
+@contextmanager
+def counting_by(listed: int) -> Iterator[None]:
+    """Graphs count pairs by lists where `listed` is 0, by matrices where it is large: it must not matter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph, "LISTED", listed)
+        yield

@@ -13,7 +13,7 @@ from sparsefinder import Graph, InputError, Layout, attention, entmax, gold_grap
 from sparsefinder.core.layout import Grid
 from sparsefinder.core.pieces import Band, Blocks, Buckets, Columns, Pairs, Piece, Rows
 
-from ..cases import GRAPHS, LAYOUTS, B, D, H, M, N, Recipe, build, grids, inputs, recipes
+from ..cases import GRAPHS, LAYOUTS, B, D, H, M, N, Recipe, build, counting_by, grids, inputs, recipes
 
 
 def make_grid(layout: str = "plain") -> Grid:
@@ -84,9 +84,11 @@ def test_everything_agrees_with_the_matrix(first: Recipe, second: Recipe, grid: 
     assert torch.equal((one | two).dense(), matrix | other)
     assert torch.equal((one & two).dense(), matrix & other)
     for graph, wanted in ((one, matrix), (one | two, matrix | other), (one & two, matrix & other)):
-        assert torch.equal(graph.degrees(), wanted.sum(-1))
         assert torch.equal(graph.count(), wanted.sum((-1, -2)))
-        assert torch.equal(Graph(grid, (graph.pairs(),)).dense(), wanted)
+        for listed in (0, 1 << 40):
+            with counting_by(listed):
+                assert torch.equal(Graph(grid, graph.pieces).degrees(), wanted.sum(-1))
+                assert torch.equal(Graph(grid, (Graph(grid, graph.pieces).pairs(),)).dense(), wanted)
         everywhere = torch.meshgrid(*(torch.arange(size) for size in grid.shape), indexing="ij")
         assert torch.equal(graph.contains(*everywhere), wanted)
         rows = slice(grid.n // 3, grid.n)
@@ -160,7 +162,12 @@ def test_explicit_pairs_in_any_order_and_repeated() -> None:
 @given(recipes(), grids())
 def test_pairs_are_listed_in_order_each_once(recipe: Recipe, grid: Grid) -> None:
     graph = build(recipe, grid)
-    pairs = graph.pairs()
+    with counting_by(0):
+        pairs = graph.pairs()
+    with counting_by(1 << 40):
+        again = Graph(grid, graph.pieces).pairs()
+    assert torch.equal(again.offsets, pairs.offsets)
+    assert torch.equal(again.keys, pairs.keys)
     assert (pairs.batch, pairs.heads, pairs.n) == grid.shape[:3]
     b, h, i = grid.unravel(pairs.rows)
     assert torch.equal(torch.stack([b, h, i, pairs.keys], -1), graph.dense().nonzero())

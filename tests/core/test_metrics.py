@@ -9,15 +9,17 @@ from sparsefinder import Graph, GraphMetrics, InputError, Layout
 from sparsefinder.core.layout import Grid
 from sparsefinder.core.metrics import count
 
-from ..cases import GRAPHS, LAYOUTS, B, H, M, N
+from ..cases import GRAPHS, LAYOUTS, B, H, M, N, counting_by
 
 
+@pytest.mark.parametrize("listed", [0, 1 << 40], ids=["by lists", "by matrices"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", GRAPHS)
-def test_counts_are_those_of_the_matrices(kind: str, layout: str) -> None:
+def test_counts_are_those_of_the_matrices(kind: str, layout: str, listed: int) -> None:
     grid = Grid(B, H, N, M, LAYOUTS[layout], torch.device("cpu"))
     predicted, gold = GRAPHS[kind](grid), GRAPHS["many buckets"](grid)
-    counts = count(predicted, gold)
+    with counting_by(listed):
+        counts = count(predicted, gold)
     p, g, seen = predicted.dense(), gold.dense(), Graph.full(grid).dense()
     asked = seen.any(-1)
     assert torch.equal(counts.hits, (p & g).sum((-1, -2)))

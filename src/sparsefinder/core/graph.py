@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -27,6 +28,8 @@ __all__ = ["Graph"]
 
 # Queries that share one list of keys where nothing but bands and global tokens decides.
 BAND_GROUP = 64
+# To list a key takes as long as to ask about so many pairs of a matrix (measured: 40 to 100).
+LISTED = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +117,7 @@ class Graph:
         _check_graph("graphs of &", other)
         if self.grid.shape != other.grid.shape:
             raise InputError("graphs of &", f"{self.grid.shape} and {other.grid.shape}", "two graphs of the same sizes")
-        few, many = (self, other) if self.list_bound() <= other.list_bound() else (other, self)
+        few, many = sorted((self, other), key=Graph.list_bound)
         return Graph(few.grid, tuple(_Within(piece, many) for piece in few.pieces))
 
     def to(self, device: str | torch.device) -> Graph:
@@ -179,8 +182,8 @@ class Graph:
     def degrees(self) -> Int[Tensor, "batch heads n"]:
         """How many keys each query has, every pair counted once."""
         grid = self.grid
-        if self._compares_all:
-            parts = [self.mask(queries).sum(-1) for queries in self._chunks()]
+        if self.by_matrix:
+            parts = [self.mask(queries).sum(-1) for queries in self.chunks()]
             return torch.cat(parts, -1) if parts else torch.zeros(grid.shape[:3], dtype=torch.long, device=grid.device)
         degrees = torch.zeros(grid.batch * grid.heads * grid.n, dtype=torch.long, device=grid.device)
         for rows, keys in self.lists():
@@ -202,11 +205,11 @@ class Graph:
 
     def pairs(self) -> Pairs:
         """All pairs listed one by one, as a single piece: the one there is, if it is such a list and all is visible."""
-        if len(self.pieces) == 1 and isinstance(self.pieces[0], Pairs) and self._shows(self.pieces[0]):
+        if len(self.pieces) == 1 and isinstance(self.pieces[0], Pairs) and listing.shows(self.grid, self.pieces[0]):
             return self.pieces[0]
         grid = self.grid
-        if self._compares_all:
-            entries = [self._numbers(queries) for queries in self._chunks()]
+        if self.by_matrix:
+            entries = [self._numbers(queries) for queries in self.chunks()]
         else:
             entries = [(rows[:, None] * grid.m + keys)[keys >= 0] for rows, keys in self.lists()]
         none = torch.zeros(0, dtype=torch.long, device=grid.device)
@@ -230,28 +233,21 @@ class Graph:
         grid = Grid(*self.grid.shape, layout, self.grid.device)
         return self if self.grid.same_as(grid) else self & Graph.full(grid)
 
-    @property
-    def _compares_all(self) -> bool:
-        """Whether a piece looks at every pair anyway, so that matrices are made sooner than lists."""
-        return any(isinstance(piece, EveryPair) for piece in self.pieces)
+    @cached_property
+    def by_matrix(self) -> bool:
+        """Whether matrices, a chunk at a time, are made sooner than lists."""
+        if any(isinstance(piece, EveryPair) for piece in self.pieces):
+            return True
+        return self.list_bound() * LISTED >= math.prod(self.grid.shape)
 
-    def _chunks(self) -> Iterator[slice]:
+    def chunks(self) -> Iterator[slice]:
+        """All queries, in parts whose matrices are small enough to be made."""
         return chunks(self.grid.n, self.grid.batch * self.grid.heads * self.grid.m)
 
     def _numbers(self, queries: slice) -> Int[Tensor, " pairs"]:
         """The pairs of some queries by their numbers."""
         head, query, key = self.mask(queries).flatten(0, 1).nonzero().unbind(-1)
         return (head * self.grid.n + queries.start + query) * self.grid.m + key
-
-    def _shows(self, pairs: Pairs) -> bool:
-        """Whether pairs stand for every head on its own, and all of them may be seen."""
-        grid = self.grid
-        if (pairs.batch, pairs.heads) != (grid.batch, grid.heads):
-            return False
-        # What a query may see is a run of keys from 0 on, so that the last key of each row says it for all.
-        rows = pairs.offsets.diff().nonzero().squeeze(-1)
-        b, _, i = grid.unravel(rows)
-        return bool((pairs.keys[pairs.offsets[rows + 1] - 1] < grid.degrees()[b, i]).all())
 
     def _coarse(self, block: int) -> tuple[Pairs, Int[Tensor, " entries"]]:
         """The blocks in which there is a pair, and how many there are in each."""

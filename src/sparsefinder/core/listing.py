@@ -9,9 +9,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from .layout import Grid
-from .pieces import Piece
+from .pieces import Pairs, Piece
 
-__all__ = ["among", "bounds", "firsts", "lists"]
+__all__ = ["among", "bounds", "firsts", "lists", "shows"]
 
 
 def lists(
@@ -60,6 +60,16 @@ def bounds(grid: Grid, pieces: Sequence[Piece], rows: Int[Tensor, " count"], gro
     for piece in pieces:
         found = found + piece.bound(grid, *grid.unravel(rows), group)
     return found
+
+
+def shows(grid: Grid, pairs: Pairs) -> bool:
+    """Whether pairs stand for every head on its own, and all of them may be seen."""
+    if (pairs.batch, pairs.heads) != (grid.batch, grid.heads):
+        return False
+    # What a query may see is a run of keys from 0 on, so that the last key of each row says it for all.
+    rows = pairs.offsets.diff().nonzero().squeeze(-1)
+    b, _, i = grid.unravel(rows)
+    return bool((pairs.keys[pairs.offsets[rows + 1] - 1] < grid.degrees()[b, i]).all())
 
 
 def _listed(grid: Grid, pieces: Sequence[Piece], rows: Int[Tensor, " count"], group: int) -> Int[Tensor, "count width"]:

@@ -19,6 +19,8 @@ from .ratios import counted_as, every_ratio, mean
 
 __all__ = ["Counts", "GraphMetrics", "Scores", "count"]
 
+Degrees = Int[Tensor, "batch heads n"]
+
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -44,7 +46,7 @@ def count(predicted: Graph, gold: Graph) -> Counts:
     if predicted.grid.shape != gold.grid.shape:
         raise InputError("gold", f"a graph for {gold.grid.shape}", f"one like the predicted: {predicted.grid.shape}")
     visible = predicted.grid.degrees()[:, None].expand(-1, predicted.grid.heads, -1)
-    of_predicted, of_gold, of_hits = predicted.degrees(), gold.degrees(), (gold & predicted).degrees()
+    of_predicted, of_gold, of_hits = _degrees(predicted, gold)
     asks = visible > 0
     return Counts(
         visible=visible.sum(-1),
@@ -55,6 +57,18 @@ def count(predicted: Graph, gold: Graph) -> Counts:
         complete=((of_hits == of_gold) & asks).sum(-1),
         empty=((of_predicted == 0) & asks).sum(-1),
     )
+
+
+def _degrees(predicted: Graph, gold: Graph) -> tuple[Degrees, Degrees, Degrees]:
+    """How many keys each query has in either graph, and in both."""
+    if not predicted.by_matrix:
+        return predicted.degrees(), gold.degrees(), (gold & predicted).degrees()
+    parts = []
+    for queries in predicted.chunks():
+        one, other = predicted.mask(queries), gold.mask(queries)
+        parts.append(torch.stack([each.sum(-1) for each in (one, other, one & other)]))
+    found = torch.cat(parts, -1) if parts else predicted.grid.degrees().new_zeros(3, *predicted.grid.shape[:3])
+    return found[0], found[1], found[2]
 
 
 @dataclass(frozen=True)

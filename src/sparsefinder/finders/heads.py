@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from ..core.graph import Graph
 from ..core.layout import Grid
-from ..core.pieces import Buckets, Index, Near, Piece, Rule, Truth
+from ..core.pieces import Band, Bands, Blocks, Buckets, Columns, Index, Near, Pairs, Piece, Rows, Rule, Truth
 from ..errors import InputError
 from .about import About, Place
 from .base import Finder, Keys, Queries, of_heads
@@ -65,7 +66,7 @@ class Heads(Finder):
             if len(heads):
                 part = of_heads(finder, heads.long())(q[:, heads], k[:, heads], grid.layout)
                 pieces += [_spread(piece, heads, part.grid, grid.heads) for piece in part.pieces]
-        return Graph(grid, tuple(pieces))
+        return Graph(grid, tuple(_joined(pieces)))
 
     def cost(self, n: int, m: int, d: int) -> float:
         return sum(self.finders[one].cost(n, m, d) for one in self.which) / max(1, len(self.which))
@@ -75,10 +76,25 @@ def _spread(piece: Piece, heads: Int[Tensor, " some"], grid: Grid, total: int) -
     """A piece of some heads as one of all: of the same kind if kernels know it so."""
 
     def wide(table: Tensor, others: int, axis: int = 1) -> Tensor:
+        own = (*table.shape[:axis], len(heads), *table.shape[axis + 1 :])
         shape = (*table.shape[:axis], total, *table.shape[axis + 1 :])
-        return table.new_full(shape, others).index_copy_(axis, heads, table)
+        return table.new_full(shape, others).index_copy_(axis, heads, table.expand(own))
 
     match piece:
+        case Band(lower=None, upper=None):
+            return Rows(wide(torch.ones(1, 1, grid.n, dtype=torch.bool, device=grid.device), False))
+        case Band(lower=int(lower), upper=int(upper)) if lower == -upper:
+            return Bands(wide(torch.full((1,), upper, device=grid.device), -1, 0))
+        case Bands():
+            return Bands(wide(piece.reach, -1, 0))
+        case Columns():
+            return Columns(wide(piece.keys, False))
+        case Rows():
+            return Rows(wide(piece.queries, False))
+        case Pairs() | Blocks() if piece.heads == len(heads):
+            # Heads are in order, and so are the lists: those of other heads are empty.
+            counts = wide(piece.offsets.diff().view(piece.batch, piece.heads, -1), 0)
+            return replace(piece, offsets=torch.nn.functional.pad(counts.flatten().cumsum(0), (1, 0)), heads=total)
         case Buckets():
             # Other heads are in none.
             return Buckets(wide(piece.queries, -1), wide(piece.keys, -1))
@@ -92,6 +108,49 @@ def _spread(piece: Piece, heads: Int[Tensor, " some"], grid: Grid, total: int) -
     places = torch.full((total,), -1, device=heads.device)
     places[heads] = torch.arange(len(heads), device=heads.device)
     return _OfHeads(piece, places, grid)
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """The same union in fewer pieces, so that kernels have fewer to walk: those that differ in their heads alone are
+    made one.
+    """
+    joined: list[Piece] = []
+    for piece in pieces:
+        for place, other in enumerate(joined):
+            union = _union(other, piece)
+            if union is not None:
+                joined[place] = union
+                break
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _union(one: Piece, other: Piece) -> Piece | None:
+    """Two pieces of a kind as one, if they can be."""
+    match one, other:
+        case Bands(), Bands():
+            return Bands(torch.maximum(one.reach, other.reach))
+        case Columns(), Columns():
+            return Columns(one.keys | other.keys)
+        case Rows(), Rows():
+            return Rows(one.queries | other.queries)
+        case Blocks(), Blocks() if _alike(one, other):
+            return Blocks.of_pairs(_all_of(one.pairs, other.pairs), one.query_size, one.key_size)
+        case Pairs(), Pairs() if one.batch == other.batch:
+            return _all_of(one, other)
+    return None
+
+
+def _alike(one: Blocks, other: Blocks) -> bool:
+    sizes = ((each.batch, each.query_size, each.key_size, each.key_blocks) for each in (one, other))
+    return len(set(sizes)) == 1
+
+
+def _all_of(one: Pairs, other: Pairs) -> Pairs:
+    """What is in either list, of as many heads."""
+    numbers = torch.unique(torch.cat([each.rows * one.m + each.keys for each in (one, other)]))
+    return Pairs.of_rows(numbers // one.m, numbers % one.m, one.batch, one.heads, one.n, one.m)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,77 @@
+"""A finder of its own for each head: it predicts what each predicts of its own heads, in pieces that kernels know."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sparsefinder import Layout, attention
+from sparsefinder.attending import native
+from sparsefinder.finders import (
+    BigBird,
+    BlockTopK,
+    Finder,
+    Full,
+    GlobalTokens,
+    Heads,
+    KMeans,
+    Longformer,
+    RandomBlocks,
+    Window,
+)
+
+WHICH = (1, 0, 2, 1, 0)
+N, D = 19, 8
+
+CENTROIDS = torch.linspace(-1, 1, len(WHICH) * 4 * D).view(len(WHICH), 4, D)
+# Three settings of each method; what a method draws differs from head to head, so of those only what heads have in
+# common is the same in a part of them.
+SETTINGS: dict[str, tuple[Finder, Finder, Finder]] = {
+    "windows": (Window(3), Window(0), Window(9)),
+    "windows per head": (Window(torch.tensor([1, 3, 5, 7, 9])), Window(2), Window(torch.tensor([9, 7, 5, 0, 1]))),
+    "global tokens": (GlobalTokens(1), GlobalTokens(3, last=True), GlobalTokens(0)),
+    "everything": (Full(), Window(3), Full()),
+    "blocks": (BlockTopK(4, 1, window=3), BlockTopK(4, 2, globals=1), BlockTopK(2, 2)),
+    "clusters": (KMeans(4, 1, centroids=CENTROIDS), Window(3), KMeans(4, 2, centroids=CENTROIDS)),
+}
+LAYOUTS = {
+    "plain": Layout(),
+    "causal": Layout(causal=True),
+    "ragged": Layout(key_lengths=torch.tensor([N, 7]), query_lengths=torch.tensor([N, 7])),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("finders", SETTINGS.values(), ids=SETTINGS)
+def test_each_head_has_the_pairs_of_its_finder(finders: tuple[Finder, Finder, Finder], layout: Layout) -> None:
+    q, k = torch.randn(2, 2, len(WHICH), N, D, generator=torch.Generator().manual_seed(0))
+    found = Heads(finders, WHICH)(q, k, layout)
+    assert all(native._knows(piece, found) for piece in found.pieces), found
+    whole = [each(q, k, layout).dense() for each in finders]
+    for head, one in enumerate(WHICH):
+        assert torch.equal(found.dense()[:, head], whole[one][:, head])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize(
+    "finders",
+    [
+        (BigBird(1, 4, 3), BigBird(2, 4, 5), BigBird(2, 2, 3)),
+        (Longformer(3, 1), Longformer(5, 2), Longformer(0, 3)),
+        (RandomBlocks(1), RandomBlocks(2), RandomBlocks(3, 2)),
+    ],
+    ids=["BigBird", "Longformer", "random"],
+)
+def test_random_pieces_of_heads_are_joined_and_attended_over(
+    finders: tuple[Finder, Finder, Finder], layout: Layout
+) -> None:
+    q, k, v = torch.randn(3, 2, len(WHICH), N, D, generator=torch.Generator().manual_seed(0))
+    found = Heads(finders, WHICH)(q, k, layout)
+    assert all(native._knows(piece, found) for piece in found.pieces), found
+    # One for each kind, and for each size of blocks: bands, rows, columns, two of blocks.
+    assert len(found.pieces) <= 5, found
+    for number, one in enumerate(finders):
+        heads = [head for head, place in enumerate(WHICH) if place == number]
+        assert torch.equal(found.dense()[:, heads], one(q[:, heads], k[:, heads], layout).dense())
+    out = attention(q, k, v, found, layout=layout, backend="native")
+    torch.testing.assert_close(out, attention(q, k, v, found, layout=layout, backend="reference"), atol=2e-5, rtol=1e-4)
