@@ -19,7 +19,7 @@ from .centroids import check_centroids, cluster, ranks
 from .checks import whole
 from .fixed import fixed
 from .registry import register
-from .tiles import check_pooling, chosen_blocks, legal_blocks
+from .tiles import check_pooling, chosen_blocks, compared_blocks, legal_blocks
 
 __all__ = ["BlockCentroids"]
 
@@ -88,6 +88,10 @@ class BlockCentroids(Learned):
             for (tokens, real), ends in zip((sample.queries, sample.keys), lengths, strict=True):
                 yield block_vectors(tokens, ends, self.block, self.pooling), real[:, :: self.block]
 
+    def compared(self, q: Queries, k: Keys) -> tuple[Tensor, Tensor]:
+        # Not the tokens are mapped but their blocks.
+        return q, k
+
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         local = fixed(self.window, self.globals).on(q, k, grid)
         most = int(self.k.amax()) if isinstance(self.k, Tensor) else self.k
@@ -112,8 +116,7 @@ class BlockCentroids(Learned):
         """How many blocks a centroid has to take for a block of queries to share it with a block of keys, NEVER if more
         than `most`; and numbers in the order in which a block of queries gets blocks of keys.
         """
-        queries = block_vectors(q, grid.layout.query_lengths, self.block, self.pooling)
-        keys = block_vectors(k, grid.layout.key_lengths, self.block, self.pooling)
+        queries, keys = compared_blocks(q, k, grid, self.block, self.pooling, self.projection)
         of_queries = self._taken(queries, grid.layout.query_lengths, most)
         of_keys = self._taken(keys, grid.layout.key_lengths, most)
         # Every centroid adds a patch: the blocks of queries by the blocks of keys that it takes, nearest first.

@@ -16,14 +16,14 @@ from ..core.graph import Graph
 from ..core.layout import Grid
 from ..errors import InputError
 from ..learning.projection import Projection
-from ..learning.sample import Pooling, block_vectors
+from ..learning.sample import Pooling
 from .about import LEARNED, MAPS, About, Dial, Look
 from .base import Finder, Keys, Queries, Settings, slots
 from .centroids import ranks
 from .checks import whole
 from .fixed import fixed
 from .registry import register
-from .tiles import check_pooling, chosen_blocks, legal_blocks
+from .tiles import check_pooling, chosen_blocks, compared_blocks, legal_blocks
 
 __all__ = ["BlockTopK"]
 
@@ -72,6 +72,10 @@ class BlockTopK(Finder):
         # The mean of a block holds tokens after its first one.
         return False
 
+    def compared(self, q: Queries, k: Keys) -> tuple[Tensor, Tensor]:
+        # Not the tokens are mapped but their blocks.
+        return q, k
+
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         local = fixed(self.window, self.globals).on(q, k, grid)
         most = int(self.k.amax()) if isinstance(self.k, Tensor) else self.k
@@ -92,8 +96,7 @@ class BlockTopK(Finder):
 
     def _scores(self, q: Queries, k: Keys, grid: Grid) -> Iterator[Float[Tensor, "batch heads some blocks"]]:
         """Of some blocks of queries at a time with each block of keys; −∞ for what may not be taken."""
-        q = block_vectors(q, grid.layout.query_lengths, self.block, self.pooling)
-        k = block_vectors(k, grid.layout.key_lengths, self.block, self.pooling)
+        q, k = compared_blocks(q, k, grid, self.block, self.pooling, self.projection)
         for rows in chunks(q.shape[2], grid.batch * grid.heads * k.shape[2]):
             scores = q[:, :, rows] @ k.mT
             if self.score == "distance":

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..core.graph import Graph
 from ..core.layout import Grid
 from ..core.pieces import Blocks
 from ..errors import InputError
+from ..learning.projection import Projection
+from ..learning.sample import Pooling, block_vectors
 
-__all__ = ["check_pooling", "chosen_blocks", "covered", "legal_blocks", "query_blocks"]
+__all__ = ["check_pooling", "chosen_blocks", "compared_blocks", "covered", "legal_blocks", "query_blocks"]
 
 
 def query_blocks(grid: Grid, size: int) -> tuple[Int[Tensor, "batch rows"], int]:
@@ -31,6 +33,26 @@ def check_pooling(pooling: str) -> None:
     """Raise unless blocks can be pooled so."""
     if pooling not in ("mean", "concat"):
         raise InputError("pooling", repr(pooling), '"mean" or "concat"')
+
+
+def compared_blocks(
+    q: Float[Tensor, "batch heads n d"],
+    k: Float[Tensor, "batch kv_heads m d"],
+    grid: Grid,
+    block: int,
+    pooling: Pooling,
+    projection: Projection | None,
+) -> tuple[Float[Tensor, "batch heads rows size"], Float[Tensor, "batch heads columns size"]]:
+    """The vectors by which blocks of queries and blocks of keys are compared, from tokens that were not mapped yet."""
+    if projection is not None and pooling == "concat":
+        q, k = projection.of_queries(q), projection.of_keys(k)
+    lengths = grid.layout.query_lengths, grid.layout.key_lengths
+    tokens = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k))
+    queries, keys = (block_vectors(x, ends, block, pooling) for x, ends in zip(tokens, lengths, strict=True))
+    if projection is None or pooling == "concat":
+        return queries, keys
+    # The mean of what is mapped is what the mean is mapped to, and there is less to map.
+    return projection.of_queries(queries), projection.of_keys(keys)
 
 
 def covered(size: int, window: int, global_tokens: int) -> tuple[int, int]:
