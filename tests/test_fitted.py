@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from sparsefinder import GlobalTokens, Graph, InputError, Layout, Window, predicting, use_entmax
 from sparsefinder.core.layout import Grid
 from sparsefinder.core.metrics import GraphMetrics
-from sparsefinder.finders import About, Finder, Fitting, Full, Heads, methods
+from sparsefinder.finders import About, Finder, Fitting, Full, Heads, KMeans, methods
+from sparsefinder.finders.base import Several
 from sparsefinder.fitted import Sparsefinder
 from sparsefinder.fitting import Wanted, choose
 from sparsefinder.hf.recording import record_traces
@@ -285,6 +287,32 @@ def test_finders_that_are_none(tmp_path: Path) -> None:
         Sparsefinder.from_pretrained(tmp_path)
     with pytest.raises(InputError, match="finders.json, which is a file, want the name of a folder"):
         one.save_pretrained(tmp_path / "finders.json")
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if not isinstance(case.finder, Several | Heads)], ids=lambda case: case.name
+)
+def test_tensors_of_another_shape_are_refused(tmp_path: Path, case: Any) -> None:
+    """A head less, or a dimension less, in any of the tensors that a finder was saved with."""
+    Sparsefinder({("encoder", 0): case.finder}).save_pretrained(tmp_path)
+    file = tmp_path / "finders.safetensors"
+    tensors = load_file(file)
+    # What alone says how many heads there are may have any number of them, until it meets queries.
+    several = len(tensors) > 1
+    for name, tensor in tensors.items():
+        for other in [tensor[None], *([tensor[1:].contiguous()] if several else [])]:
+            save_file({**tensors, name: other}, file)
+            # Maps check their dimensions themselves.
+            mine = "projection" not in name
+            with pytest.raises(InputError, match=r"of the shape \(.*\), want .* heads" if mine else "finder|maps|queries"):
+                Sparsefinder.from_pretrained(tmp_path)
+
+
+def test_queries_of_another_number_of_heads_are_refused() -> None:
+    q, k = torch.randn(2, 1, 4, 9, 8)
+    for one in (KMeans(2, centroids=torch.randn(3, 2, 8)), Window(torch.tensor([1, 3, 5]))):
+        with pytest.raises(InputError, match=f"q: got 4 heads, want 3, as this {one.about.name} was made for"):
+            one(q, k)
 
 
 def test_methods_that_draw_take_the_seed(traces: Traces) -> None:

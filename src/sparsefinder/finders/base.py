@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any, ClassVar
 
@@ -157,12 +157,21 @@ class Finder(ABC):
     def __and__(self, other: Finder) -> Cascade:
         return Cascade((*_parts(Cascade, self), *_parts(Cascade, other)))
 
+    @cached_property
+    def _heads(self) -> int | None:
+        """The heads that it was made for: every tensor of a finder has one entry per head."""
+        values = (getattr(self, each.name) for each in fields(self))
+        tensors = (value.queries if isinstance(value, Projection) else value for value in values)
+        return next((len(each) for each in tensors if isinstance(each, Tensor)), None)
+
     def _check(self, grid: Grid) -> None:
         """Raise if it was not fitted, or is asked to decode and cannot. A whole sequence may be looked at, masked."""
         if not self.ready:
             name = self.about.name
             want = f'Sparsefinder.fit(traces, "{name}", …), which fits it to every layer; or its own fit(samples) first'
             raise InputError("finder", f"{name}, which was not fitted", want)
+        if self._heads is not None and self._heads != grid.heads:
+            raise InputError("q", f"{grid.heads} heads", f"{self._heads}, as this {self.about.name} was made for")
         offset = grid.layout.query_offset
         if not (bool((offset != 0).any()) if isinstance(offset, Tensor) else offset != 0):
             return

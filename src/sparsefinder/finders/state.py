@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_type_hints
 
+from jaxtyping import Float, jaxtyped
 from torch import Tensor
 
 from ..errors import InputError
 from ..learning.projection import Projection
 from .base import Cascade, Finder, Union
 from .heads import Heads
-from .registry import finder, methods
+from .registry import finder, finder_class, methods
 
 __all__ = ["restored", "state_of"]
 
@@ -59,7 +60,22 @@ def restored(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Finder:
         settings[name] = tuple(value) if isinstance(value, list) else value
     if state["name"] in COMPOSED:
         return COMPOSED[state["name"]](**settings)
+    _check_shapes(state["name"], settings)
     return finder(state["name"], **settings)
+
+
+def _check_shapes(method: str, settings: Mapping[str, Any]) -> None:
+    """Raise unless tensors have the shapes that the fields of the method say, all of as many heads."""
+    hints: dict[str, Any] = get_type_hints(finder_class(method))
+    with jaxtyped("context"):
+        for name, value in settings.items():
+            maps = [value.queries, value.keys] if isinstance(value, Projection) else []
+            expected: Any = Float[Tensor, "heads d r"] if maps else hints.get(name, object)
+            for tensor in maps or [value]:
+                if isinstance(tensor, Tensor) and not isinstance(tensor, expected):
+                    got = f"{name} of the shape {tuple(tensor.shape)}"
+                    want = f"the shape of its field, with as many heads: {expected}"
+                    raise InputError(f"finder {method}", got, want)
 
 
 def _name(one: Finder) -> str:
