@@ -6,8 +6,11 @@ Once `elsewhere` is called it is a device of the whole process: tests call it in
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -116,3 +119,11 @@ def _empty(size: list[int], stride: list[int], dtype: torch.dtype | None = None,
 def _copy(source: torch.Tensor, target: Elsewhere, non_blocking: bool = False) -> torch.Tensor:
     target.inner.copy_(source)
     return target
+
+
+def in_a_process(*arguments: str) -> None:
+    """tests.on_another_device in a process of its own, which the device stays with."""
+    command = [sys.executable, "-m", "tests.on_another_device", *arguments]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.endswith(f"done on {NAME}\n")

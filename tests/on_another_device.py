@@ -2,16 +2,20 @@
 
 python -m tests.on_another_device finders         every finder, in every scene
 python -m tests.on_another_device waits           how often finders and lists of tiles wait for the device
+python -m tests.on_another_device caches          caches that wait on the CPU for their turn
 python -m tests.on_another_device run RECIPE RUNS  the stages of a run after its training
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 from unittest.mock import patch
 
 import torch
+from transformers.cache_utils import CacheLayerMixin
 
+from sparsefinder import Full, attention, predicting, use_entmax
 from sparsefinder.attending.triton.tiles import known, listed
 from sparsefinder.core.moving import moved
 from sparsefinder.core.pieces import Blocks, Buckets, Near
@@ -32,6 +36,7 @@ from sparsefinder.testing import scenes
 
 from .elsewhere import NAME, WAITS, Elsewhere, elsewhere
 from .finders.cases import CASES, HEADS, D
+from .tiny_models import make, words
 
 
 def finders() -> None:
@@ -89,13 +94,58 @@ def waits() -> None:
                 assert len(WAITS) <= most, (case.name, scene.name, WAITS)
 
 
+class Stream:
+    """Work beside other work, all of it done at once."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+    def wait_stream(self, other: Stream) -> None: ...
+
+
+def caches() -> None:
+    """Offloaded caches give the words that are generated on the CPU, and really are there between their turns."""
+    left: set[str] = set()
+    offload = CacheLayerMixin.offload
+
+    def watched(layer: CacheLayerMixin) -> None:
+        offload(layer)
+        assert layer.keys is not None
+        left.add(f"{type(layer).__name__} on {layer.keys.device}")
+
+    options: dict[str, Any] = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False}
+    with (
+        elsewhere() as device, patch.object(torch, "Stream", Stream),
+        patch.object(torch.cuda, "default_stream", lambda device: Stream()),
+        patch.object(torch.accelerator, "is_available", lambda: True),
+        patch.object(CacheLayerMixin, "offload", watched),
+    ):  # fmt: skip
+        for family in ("gpt2", "llama"):
+            ids = words(2, 8)
+            for finder in (Full(), Window(3) | GlobalTokens(1)):
+                model = use_entmax(make(family).float())
+                with predicting(model, finder):
+                    wanted = model.generate(ids, **options)
+                with predicting(model.to(device), finder):
+                    for name in ("offloaded", "offloaded_static"):
+                        found = model.generate(ids.to(device), **options, cache_implementation=name)
+                        assert torch.equal(found.cpu(), wanted), (family, name)
+    assert left == {"DynamicLayer on cpu", "StaticLayer on cpu"}
+
+
 def rest_of_run(recipe: str, runs: str) -> None:
     """All stages after training, with models and finders there."""
-    loaded = load_recipe(recipe)
+    loaded, seen = load_recipe(recipe), set()
+
+    def watched(q: torch.Tensor, *rest: Any, **more: Any) -> Any:
+        seen.add(q.device.type)
+        return attention(q, *rest, **more)
+
     with elsewhere() as device:
         where = ("sparsefinder.lab.run.device_of", "sparsefinder.lab.device.device_of")
         with patch(where[0], lambda asked: device), patch(where[1], lambda asked: device):
-            run(loaded, runs, "sweep", say=print)
+            with patch("sparsefinder.hf.interface.attention", watched):
+                run(loaded, runs, "sweep", say=print)
+    assert seen == {NAME}, "models attend there and nowhere else"
 
 
 if __name__ == "__main__":
@@ -103,6 +153,8 @@ if __name__ == "__main__":
         finders()
     elif sys.argv[1] == "waits":
         waits()
+    elif sys.argv[1] == "caches":
+        caches()
     else:
         rest_of_run(*sys.argv[2:])
     print(f"done on {NAME}")

@@ -1,6 +1,8 @@
 """What documents name is there: files, links, commands; in docs/paper.md every part of the paper, and functions."""
 
+import ast
 import importlib.util
+import inspect
 import re
 from functools import reduce
 from pathlib import Path
@@ -12,6 +14,7 @@ import yaml
 from pydantic import TypeAdapter
 from typer.main import get_command
 
+import sparsefinder
 from sparsefinder.finders import methods
 from sparsefinder.lab.cli import app
 from sparsefinder.lab.recipe import Method, Recipe
@@ -134,3 +137,26 @@ def test_the_readme_is_a_screen_and_a_half_and_its_links_lead_somewhere() -> Non
     links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
     assert len(links) > 5
     assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def _calls() -> list[str]:
+    """What stands in the paper's table between backticks and reads as a call in Python."""
+    pieces = [piece.replace("\\|", "|") for piece in re.findall(r"`([^`]+\))`", TEXT)]
+    return [piece for piece in pieces if re.match(r"[\w.]+\(", piece)]
+
+
+def test_calls_are_of_functions_that_take_such_arguments() -> None:
+    made = {"graph": sparsefinder.Graph}
+    named = {name: file for file, name in NAMED}
+    found = 0
+    for piece in _calls():
+        for call in (node for node in ast.walk(ast.parse(piece)) if isinstance(node, ast.Call)):
+            path = ast.unparse(call.func).split(".")
+            start = made.get(path[0]) or getattr(sparsefinder, path[0], None)
+            start = start or getattr(_module(named[path[0]]), path[0])
+            takes = inspect.signature(reduce(getattr, path[1:], start))
+            # A method of what is made by another call has itself as its first argument.
+            given = [None] * (len(call.args) + (path[0] in made))
+            takes.bind(*given, **{one.arg: None for one in call.keywords if one.arg})
+            found += 1
+    assert found > 10

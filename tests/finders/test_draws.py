@@ -1,9 +1,10 @@
 """Random choices: uniform, and bound to seed and place."""
 
+import pytest
 import torch
 
-from sparsefinder import Layout
-from sparsefinder.finders import BigBird, RandomBlocks
+from sparsefinder import Layout, Window
+from sparsefinder.finders import BigBird, Finder, Longformer, Place, RandomBlocks
 from sparsefinder.finders.draws import choose, noise
 
 
@@ -39,3 +40,19 @@ def test_random_blocks_reach_the_whole_sequence_and_never_what_is_covered() -> N
     assert (degrees - fixed)[..., 1:].eq(3).all()
     causal = RandomBlocks(2)(q, q, Layout(causal=True)).degrees()
     assert causal[0, 0].tolist() == [1] + [2] * 63
+
+
+PLACES = [Place(kind, layer) for kind in ("encoder", "decoder", "cross") for layer in range(3)]
+
+
+@pytest.mark.parametrize("united", [False, True], ids=["alone", "in a union"])
+@pytest.mark.parametrize("finder", [BigBird(2, 2), Longformer(0, 4), RandomBlocks(2, 2)], ids=repr)
+def test_every_layer_and_kind_has_draws_of_its_own_and_the_same_again(finder: Finder, united: bool) -> None:
+    """A stack of layers would see the same blocks again and again otherwise."""
+    q = torch.zeros(1, 2, 48, 1)
+    finder = Window(3) | finder if united else finder
+    drawn = [finder.at(place)(q, q).dense() for place in PLACES]
+    for place, one in zip(PLACES, drawn, strict=True):
+        assert torch.equal(finder.at(place)(q, q).dense(), one)
+        assert torch.equal(finder.apart(place)(q, q).dense(), one)
+        assert sum(torch.equal(one, other) for other in drawn) == 1

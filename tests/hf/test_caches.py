@@ -6,9 +6,10 @@ import pytest
 import torch
 from transformers import StaticCache
 
-from sparsefinder import Full, GlobalTokens, Window, predicting, record, use_entmax
+from sparsefinder import Full, GlobalTokens, InputError, Window, predicting, record, use_entmax
 from sparsefinder.finders import Finder
 
+from ..elsewhere import in_a_process as elsewhere
 from ..tiny_models import CAUSAL, SEQUENCE_TO_SEQUENCE, make, padded, words
 
 GLOBAL = Window(3) | GlobalTokens(1)
@@ -64,3 +65,19 @@ def test_a_quantized_cache(family: str) -> None:
         quantized = {"cache_implementation": "quantized", "cache_config": {"backend": "fp8"}}
         found.append(model.generate(ids, **options, **quantized))
     assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("name", ["offloaded", "offloaded_static"])
+def test_a_cache_that_leaves_the_gpu_needs_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    model = use_entmax(make("gpt2"))
+    with pytest.raises(InputError, match=f"cache_implementation: got '{name}', and torch finds no GPU here, want 'sta"):
+        model.generate(words(1, 4), max_new_tokens=2, cache_implementation=name)
+    # Transformers fetches the keys of self-attention back, and those of cross-attention never.
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    with pytest.raises(InputError, match=f"cache_implementation: got '{name}' for a model with cross-attention, want "):
+        use_entmax(make("bart")).generate(words(1, 4), max_new_tokens=2, cache_implementation=name)
+
+
+def test_a_cache_that_leaves_the_gpu_gives_the_same_words() -> None:
+    elsewhere("caches")

@@ -1,5 +1,8 @@
 """Finders in models: which sites they are for, within a block or for good, and what they predict of records."""
 
+import itertools
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
@@ -12,13 +15,15 @@ from sparsefinder import (
     Sparsefinder,
     Window,
     finders_of,
+    load_model,
     predicting,
     record,
+    save_model,
     use_entmax,
     use_finders,
 )
 from sparsefinder.core.layout import Grid
-from sparsefinder.finders import About, BigBird, Distance, Finder, Heads, KMeans, Quantization, Strided
+from sparsefinder.finders import About, BigBird, Distance, Finder, Heads, KMeans, Quantization, RandomBlocks, Strided
 from sparsefinder.finders.base import Keys, Queries
 
 from ..tiny_models import MODELS, SEQUENCE_TO_SEQUENCE, make, padded, run, words
@@ -200,3 +205,23 @@ def test_a_finder_that_compares_queries_refuses_cross_attention_step_by_step() -
             InputError, match="finder of cross layer 0: got Quantization, .* other queries, want one with"
         ):
             model.generate(source, max_new_tokens=4, min_new_tokens=4, do_sample=False, num_beams=1)
+
+
+def test_one_finder_for_all_layers_draws_anew_in_each(tmp_path: Path) -> None:
+    """As in runs; what is saved with a model draws the same when it is loaded."""
+    model, ids = use_entmax(make("marian")), words(1, 24)
+    for given in (RandomBlocks(2), {kind: Window(1) | RandomBlocks(2) for kind in ("encoder", "decoder", "cross")}):
+        with torch.no_grad(), predicting(model, given), record(model) as records:
+            out = run(model, ids, decoder_input_ids=ids)
+            found = finders_of(model)
+        drawn = [found[one.kind, one.layer](one.q, one.k, one.layout).dense() for one in records]
+        for one, other in itertools.combinations(drawn, 2):
+            assert not torch.equal(one, other)
+        save_model(use_finders(model, given), tmp_path)
+        use_finders(model, None)
+        with torch.no_grad():
+            torch.testing.assert_close(run(load_model(tmp_path).double(), ids, decoder_input_ids=ids), out)
+    # What is told of one layer is used as it is; what has no draws is the same everywhere.
+    with predicting(model, {("encoder", 1): RandomBlocks(2), "decoder": PREDICTED}):
+        assert finders_of(model)["encoder", 1] == RandomBlocks(2)
+        assert finders_of(model)["decoder", 0] is finders_of(model)["decoder", 1] is PREDICTED

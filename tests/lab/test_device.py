@@ -1,7 +1,5 @@
 """Runs on another device: models and finders are there, what is counted is counted here, and points are the same."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -14,6 +12,7 @@ from sparsefinder.lab.device import device_of, timed_on
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.run import run
 
+from ..elsewhere import in_a_process as elsewhere
 from .test_run import TIMING, tiny_recipe
 
 METHODS = [
@@ -21,14 +20,6 @@ METHODS = [
     {"method": "distance", "recall": 0.8},
     {"method": "quantization", "beta": 2},
 ]
-
-
-def elsewhere(*arguments: str) -> None:
-    """In a process of its own, which the device stays with."""
-    command = [sys.executable, "-m", "tests.on_another_device", *arguments]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.endswith("done on elsewhere\n")
 
 
 def test_every_finder_moves_and_predicts_the_same_on_another_device() -> None:

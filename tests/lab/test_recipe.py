@@ -59,8 +59,9 @@ def test_the_papers_recipes_score_what_its_figures_show_and_say_how_many_that_is
     assert set(settings) <= set(grid_of(recipe.sweep).settings)
 
 
-@pytest.mark.parametrize(("pair", "tests"), [("ende", 1080), ("enfr", 1210)])
-def test_translation_as_in_the_paper_and_the_work_it_cites(pair: str, tests: int) -> None:
+# The pairs of tst2015, and of all years from 2010 on: the split of the hub, by the card of the data set.
+@pytest.mark.parametrize(("pair", "tests", "years"), [("ende", 1080, 8079), ("enfr", 1210, 8597)])
+def test_translation_as_in_the_paper_and_the_work_it_cites(pair: str, tests: int, years: int) -> None:
     before, after = (load_recipe(FOLDER / f"mt-{data}-{pair}.yaml").task for data in ("paracrawl", "iwslt17"))
     assert isinstance(before, Translation)
     assert isinstance(after, Translation)
@@ -74,6 +75,7 @@ def test_translation_as_in_the_paper_and_the_work_it_cites(pair: str, tests: int
     assert isinstance(valid, HubPairs)
     assert isinstance(test, HubPairs)
     assert (valid.split, test.split, test.pairs) == (f"test[1568:-{tests}]", f"test[-{tests}:]", tests)
+    assert valid.pairs == years - 1568 - tests
 
 
 def test_masked_language_modelling_as_in_the_authors_script() -> None:

@@ -141,6 +141,10 @@ class Finder(ABC):
 
     def at(self, place: Place) -> Finder:
         """The same for one attention layer: with its α, or with draws of its own."""
+        return self.apart(place)
+
+    def apart(self, place: Place) -> Finder:
+        """The same with draws of its own for one attention layer, as one finder for many layers needs."""
         return self
 
     def cost(self, n: int, m: int, d: int) -> float:
@@ -226,6 +230,12 @@ class Several(Finder):
 
     def at(self, place: Place) -> Several:
         return type(self)(tuple(each.at(place) for each in self.finders))
+
+    def apart(self, place: Place) -> Several:
+        parts = tuple(each.apart(place) for each in self.finders)
+        # Indexes are kept for the finder that they were made by.
+        same = all(one is other for one, other in zip(parts, self.finders, strict=True))
+        return self if same else type(self)(parts)
 
 
 @dataclass(frozen=True)

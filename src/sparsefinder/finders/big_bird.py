@@ -45,7 +45,7 @@ class BigBird(Finder):
         whole(0, random_blocks=self.random_blocks, window=self.window, globals=self.globals)
         whole(1, block=self.block)
 
-    def at(self, place: Place) -> BigBird:
+    def apart(self, place: Place) -> BigBird:
         return replace(self, seed=seed_at(self.seed, place))
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:

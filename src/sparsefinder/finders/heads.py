@@ -53,6 +53,11 @@ class Heads(Finder):
     def at(self, place: Place) -> Heads:
         return Heads(tuple(each.at(place) for each in self.finders), self.which)
 
+    def apart(self, place: Place) -> Heads:
+        parts = tuple(each.apart(place) for each in self.finders)
+        same = all(one is other for one, other in zip(parts, self.finders, strict=True))
+        return self if same else Heads(parts, self.which)
+
     @property
     def _used(self) -> list[Finder]:
         return [self.finders[one] for one in sorted(set(self.which))]

@@ -44,7 +44,7 @@ class Longformer(Finder):
         # They are drawn from the whole sequence, so where they lie depends on how long it gets.
         return self.globals == 0
 
-    def at(self, place: Place) -> Longformer:
+    def apart(self, place: Place) -> Longformer:
         return replace(self, seed=seed_at(self.seed, place))
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:

@@ -41,7 +41,7 @@ class RandomBlocks(Finder):
         whole(0, count=self.count)
         whole(1, block=self.block)
 
-    def at(self, place: Place) -> RandomBlocks:
+    def apart(self, place: Place) -> RandomBlocks:
         return replace(self, seed=seed_at(self.seed, place))
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:

@@ -7,20 +7,17 @@ itself in models of `use_entmax`; any other cache works too, but there a finder 
 
 from __future__ import annotations
 
-import inspect
-from functools import partial
 from typing import Any
-from weakref import ref
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, EncoderDecoderCache, PreTrainedModel
+from transformers import Cache, DynamicCache, EncoderDecoderCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from ..core.index import KeyIndex
 from ..finders import Finder
 
-__all__ = ["GrowingLayer", "GrowingWindowLayer", "kept_with", "prepare_own_caches", "with_room"]
+__all__ = ["GrowingLayer", "GrowingWindowLayer", "kept_with", "with_room"]
 
 # Where a tensor of keys says which layer it is of, and from which of the stored keys on.
 KEPT = "sparsefinder_kept"
@@ -87,7 +84,10 @@ class GrowingLayer(DynamicLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         self._append(key_states, value_states)
-        keys, values = self.keys, self.values
+        return self._both(0)
+
+    def _both(self, first: int) -> tuple[Tensor, Tensor]:
+        keys, values = self._shown(0, first), self._shown(1, first)
         assert keys is not None
         assert values is not None
         return keys, values
@@ -213,11 +213,7 @@ class GrowingWindowLayer(GrowingLayer, DynamicSlidingWindowLayer):
             self._move(dropped, self.sliding_window - 1 + new)
         self._append(key_states, value_states)
         self.cumulative_length += new
-        first = max(0, self._filled - (self.sliding_window - 1 + new))
-        keys, values = self._shown(0, first), self._shown(1, first)
-        assert keys is not None
-        assert values is not None
-        return keys, values
+        return self._both(max(0, self._filled - (self.sliding_window - 1 + new)))
 
     def get_seq_length(self) -> int:
         return self.cumulative_length
@@ -264,35 +260,3 @@ def with_room(cache: Cache) -> Cache:
 def kept_with(key: Tensor) -> tuple[GrowingLayer, int] | None:
     """The layer that these keys are of, and from which of its stored keys on; None where the cache is not ours."""
     return getattr(key, KEPT, None)
-
-
-def prepare_own_caches(model: PreTrainedModel) -> None:
-    """Have `generate` use caches with room to grow, where it is not told what cache to use."""
-    for module in model.modules():
-        if isinstance(module, PreTrainedModel) and hasattr(type(module), "_prepare_cache_for_generation"):
-            module._prepare_cache_for_generation = _Prepare(module)  # type: ignore[assignment]
-
-
-class _Prepare:
-    """The method of this name of a model, with what has to follow. It does not keep the model alive."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        self.model = ref(model)
-
-    def __call__(self, *arguments: Any, **more: Any) -> None:
-        model = self.model()
-        assert model is not None, "it is called by way of the model"
-        method = partial(type(model)._prepare_cache_for_generation, model)  # type: ignore[attr-defined]
-        given = inspect.signature(method).bind(*arguments, **more).arguments["model_kwargs"]
-        told = given.get("past_key_values")
-        method(*arguments, **more)
-        made = given.get("past_key_values")
-        if told is None and isinstance(made, Cache):
-            recording = [getattr(layer, "record_past", False) for layer in getattr(made, "layers", [])]
-            with_room(made)
-            if any(recording):
-                made.activate_past_recording()
-
-    def __reduce__(self) -> tuple[type[_Prepare], tuple[PreTrainedModel | None]]:
-        # A copy of the model has that of the copy.
-        return _Prepare, (self.model(),)

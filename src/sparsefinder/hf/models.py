@@ -16,12 +16,12 @@ from transformers import PreTrainedModel
 
 from ..attending.api import BACKENDS
 from ..errors import InputError, check_type, wrong_type
-from ..finders import Finder
+from ..finders import Finder, Place
 from ..fitted import Sparsefinder
 from ..traces.record import Record
 from .alphas import Alpha, alpha_of, alphas_for, set_alpha
 from .attend import Attend, Use, Within, opened
-from .caches import prepare_own_caches
+from .generating import prepare_own_caches
 from .interface import NAME, register
 from .recomputing import carry_uses
 from .sites import chosen_sites, find_sites, sites
@@ -76,7 +76,8 @@ def use_finders(
     >>> use_finders(model, None)                          # and off again
 
     finders: one for every site; a mapping from a kind, or from (kind, layer), to a finder; or a function of kind and
-    layer that returns a finder, or None to have none at a site.
+    layer that returns a finder, or None to have none at a site. What one finder for several layers draws, it draws anew
+    in each.
     kinds, layers: which sites; all of them if None. Others stay as they are.
     exact: use predictions only as the order of work, and compute the full result.
 
@@ -178,10 +179,13 @@ def finders_for(chosen: Sequence[Attend], finders: Finders | None) -> dict[tuple
 
 
 def _finder_for(finders: Finders, attend: Attend) -> Finder | None:
+    place, site = Place(attend.kind, attend.layer), (attend.kind, attend.layer)
     if isinstance(finders, Finder):
-        return finders
+        return finders.apart(place)
     if isinstance(finders, Mapping):
-        found = finders.get((attend.kind, attend.layer), finders.get(attend.kind))
+        found = finders[site] if site in finders else finders.get(attend.kind)
+        if site not in finders and isinstance(found, Finder):
+            found = found.apart(place)
     elif callable(finders) and not isinstance(finders, type):
         found = finders(attend.kind, attend.layer)
     else:

@@ -26,7 +26,7 @@ from sparsefinder.lab.sweep.points import read_points
 from sparsefinder.lab.sweep.printed import print_summary
 from sparsefinder.lab.sweep.recall import sweep_recall
 from sparsefinder.lab.sweep.summary import summary
-from sparsefinder.lab.sweep.watching import OWN, Stepped, decoding_sparsity
+from sparsefinder.lab.sweep.watching import Stepped, decoding_sparsity
 from sparsefinder.lab.tasks.base import Score
 
 from ...tiny_models import make, padded, words
@@ -40,6 +40,11 @@ METHODS: list[dict[str, Any]] = [
 ]
 
 
+# What is known of a setting inside the model, and the columns that it is in.
+COLUMNS = {
+    "sparsity": "sparsity", "recall": "own_recall", "precision": "own_precision", "full_recall": "own_full_recall",
+    "empty_rows": "empty_rows", "gold_sparsity": "own_gold_sparsity",
+}  # fmt: skip
 LENGTHS = [14, 9, 5]
 
 
@@ -170,7 +175,7 @@ def _by_hand(task: Fake, run: RunFolder, finder: Any, batches: list[dict[str, to
 
 def _check_ratios(row: dict[str, Any], metrics: GraphMetrics) -> None:
     macro, micro = metrics.compute(), metrics.compute("micro")
-    for name, own in OWN.items():
+    for name, own in COLUMNS.items():
         assert row[own] == pytest.approx(getattr(macro, name), abs=1e-6), name
         assert row[f"pooled_{own}"] == pytest.approx(getattr(micro, name), abs=1e-6), name
     for name in ("sparsity", "recall", "gold_sparsity"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from sparsefinder.finders import Fitting, KMeans, Oracle, Place, Reformer
+from sparsefinder.finders import BlockTopK, Fitting, KMeans, Oracle, Place, Reformer
 from sparsefinder.lab.engines import JobError
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Method
@@ -51,6 +51,21 @@ def test_fitted_finders_are_what_they_would_be_alone(fitted: RunFolder) -> None:
     assert torch.equal(found.centroids, wanted.centroids)
     assert found.projection is not None
     assert torch.equal(found.projection.queries, projection.queries)
+
+
+def test_maps_are_learned_for_blocks_and_how_they_are_pooled(tmp_path: Path) -> None:
+    run = folder(tmp_path)
+    given = {"block": 2, "k": 1, "pooling": ["mean", "concat"]}
+    fit(run, recipe([{"method": "block-topk", **given}]))
+    samples = Traces.open(run / "traces/train").samples("encoder", 0, 4, seed=0)
+    found = {}
+    for setting in expand(Method(method="block-topk", settings=given)):
+        one = RunFinders(run, 0).at(setting, ("encoder", 0))
+        assert isinstance(one, BlockTopK)
+        assert one.projection is not None
+        found[one.pooling] = one.projection.queries
+        assert torch.equal(one.projection.queries, learn(samples, 4, block=2, pooling=one.pooling).queries)
+    assert not torch.equal(found["mean"], found["concat"])
 
 
 def test_nothing_is_fitted_twice(fitted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
