@@ -129,7 +129,7 @@ def test_a_leader_that_is_faster_is_said_to_be_and_at_which_length() -> None:
     leads = cloud(window=[(0.9, 0.96)], sketch=[(0.3, 0.96)])
     said = answer(leads, None, bench_results(rows)).sentence
     assert (
-        "attention with *window* is only 0.2× (0.2–0.2) as fast as softmax at 2,048 tokens, the fastest, *sketch*, "
+        "Attention with *window* is only 0.2× (0.2–0.2) as fast as softmax at 2,048 tokens, the fastest, *sketch*, "
         in said
     )
 
@@ -141,7 +141,7 @@ def test_where_nothing_got_faster_it_says_why_length_sparsity_and_the_cost_of_fi
     said = answer(cloud(sketch=[(0.9, 0.96)]), None, bench_results(rows)).sentence
     find, attend, all_pairs = (f"{1000 * one:.3g} ms" for one in (sketch["find"], sketch["attend"], softmax["alone"]))
     assert (
-        f"nothing got faster at 2,048 tokens: the fastest, *sketch*, takes {find} to find and {attend} to attend to "
+        f"Nothing got faster at 2,048 tokens: the fastest, *sketch*, takes {find} to find and {attend} to attend to "
         f"4 % of the pairs, softmax {all_pairs} for all."
     ) in said
 
@@ -154,7 +154,7 @@ def test_the_timings_of_a_recipe_are_said_where_there_is_no_benchmark(tmp_path: 
     # BigBird with two blocks is the fastest: 20 seconds and a little, of which attention is 40 %, softmax takes 48.
     said = answer(recall, None, None, timing, 512).sentence
     assert re.search(
-        r"; \*sketch\* was not timed \(`sparsefinder bench RUN` does\); of what was timed, \*BigBird\* with 2 blocks "
+        r"\. \*sketch\* was not timed \(`sparsefinder bench RUN` does\); of what was timed, \*BigBird\* with 2 blocks "
         r"is the fastest: attention is 2\.\d× as fast as softmax at 512 tokens, with perplexity [\d.]+ in place of 11",
         said,
     )

@@ -1,5 +1,5 @@
-"""The answer of the first screen, in a sentence: who skips how much at a high recall, what that costs inside the model,
-and how much faster it makes attention; or, if nothing got faster, why.
+"""The answer of the first screen: who skips how much at a high recall, and what that costs inside the model; then how
+much faster it makes attention, or, if nothing got faster, why.
 
 Names of methods stand between asterisks. Brackets are bootstrap intervals, as in `verdict`.
 """
@@ -29,7 +29,7 @@ __all__ = ["Answer", "answer", "shown_first"]
 
 @dataclass(frozen=True)
 class Answer:
-    """Three clauses of a sentence, each maybe empty, and what they rest on."""
+    """What is found and what it costs, which are one sentence, and how fast it is; each maybe empty. What they rest on."""
 
     finding: str
     cost: str
@@ -38,8 +38,8 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        found = "; ".join(clause for clause in (self.finding, self.cost, self.speed) if clause)
-        return found[:1].upper() + found[1:] + "."
+        found = "; ".join(filter(None, (self.finding, self.cost)))
+        return " ".join(f"{said[:1].upper()}{said[1:]}." for said in (found, self.speed) if said)
 
     def to_page(self) -> dict[str, str]:
         return {"sentence": self.sentence, "restsOn": self.rests_on}

@@ -20,14 +20,17 @@ export function showAnswer() {
   );
 }
 
-// Names of methods stand between asterisks.
+// Names of methods stand between asterisks. Intervals are smaller: the sentence is read without them.
 export function sentence(said) {
-  const parts = said.sentence
-    .split("*")
-    .map((part, place) => (place % 2 ? methodName(part) : withCode(together(part))));
+  const parts = said.sentence.split("*").map((part, place) => (place % 2 ? methodName(part) : withIntervals(part)));
   const restsOn = make("p", { class: "rests-on" }, together(said.restsOn));
   return make("div", {}, make("p", { class: "sentence" }, parts), restsOn);
 }
+
+const withIntervals = (text) =>
+  together(text)
+    .split(/(\[[^\]]*\]|\([\d.]+–[\d.]+\))/)
+    .map((part, place) => (place % 2 ? make("span", { class: "interval" }, part) : withCode(part)));
 
 // Numbers with their unit, and intervals, stay on one line.
 export const together = (text) => text.replaceAll(" %", "\u00a0%").replaceAll(/(\[[^\] ]+,) /g, "$1\u00a0");
