@@ -38,11 +38,15 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        found = "; ".join(filter(None, (self.finding, self.cost)))
-        return " ".join(f"{said[:1].upper()}{said[1:]}." for said in (found, self.speed) if said)
+        return " ".join(self._sentences)
 
-    def to_page(self) -> dict[str, str]:
-        return {"sentence": self.sentence, "restsOn": self.rests_on}
+    @property
+    def _sentences(self) -> list[str]:
+        found = "; ".join(filter(None, (self.finding, self.cost)))
+        return [f"{said[:1].upper()}{said[1:]}." for said in (found, self.speed) if said]
+
+    def to_page(self) -> dict[str, Any]:
+        return {"sentences": self._sentences, "restsOn": self.rests_on}
 
 
 def answer(
