@@ -27,7 +27,7 @@ FINDING = re.compile(
     r"At 95 % recall \*(.+?)\* skips ([\d.]+) % \[([\d.]+), ([\d.]+)\] of the pairs((?:, \*.+?\* [\d.]+ % \[.+?\])*);"
 )
 MODEL = re.compile(
-    r"inside the model \*(.+?)\* skips ([\d.]+) % \[.+?\] at that recall and (costs|gains) ([\d.]+)( %)? "
+    r"inside the model \*(.+?)\* skips ([\d.]+) % \[.+?\] at 9\d % recall and (costs|gains) ([\d.]+)( %)? "
     r"\[([\d.]+), ([\d.]+)\] (\w+)"
 )
 
@@ -80,7 +80,7 @@ def test_a_leader_that_was_not_run_inside_the_model_is_followed_by_one_that_was(
     scores = cloud(1e-4, full=10.0, measure="perplexity", series=list(recall.series), kmeans=[(0.7, 10.5)])
     scores.measured.columns["recall"] = np.array([0.97])  # type: ignore[index]
     said = answer(recall, scores)
-    assert "; inside the model *k-means* skips 70.0 % [70.0, 70.0] at that recall and costs 5.0 %" in said.sentence
+    assert "; inside the model *k-means* skips 70.0 % [70.0, 70.0] at 97 % recall and costs 5.0 %" in said.sentence
     scores.measured.columns["recall"] = np.array([0.8])  # type: ignore[index]
     assert (
         "inside the model the highest recall of *k-means* is 80 %, which skips 70.0 %"

@@ -29,7 +29,7 @@ __all__ = ["Answer", "answer", "shown_first"]
 
 @dataclass(frozen=True)
 class Answer:
-    """What is found and what it costs, which are one sentence, and how fast it is; each maybe empty. What they rest on."""
+    """What is found and what it costs, in one sentence, and how fast it is; each maybe empty. What they rest on."""
 
     finding: str
     cost: str
@@ -115,16 +115,13 @@ def _cost(scores: Cloud | None, found: Sequence[Ranked]) -> str:
     if scores is None:
         return "what that costs inside the model was not measured" if found else ""
     own = scores.measured.columns["recall"]
-    places = scores.measured.methods
-    first = next((one.series for one in found if one.series.key in places), None)
+    first = next((one.series for one in found if one.series.key in scores.measured.methods), None)
     if first is None:
         return ""
-    mine = places[first.key]
-    good = mine[own[mine] >= COSTED]
-    place = int(good[np.argmax(scores.x[good])] if len(good) else mine[np.nanargmax(own[mine])])
+    place = scores.measured.sparsest(first.key, COSTED)
     skips = f"skips {_share(scores.x[place], _drawn(scores, 'sparsity', place))}"
-    if len(good):
-        said = f"inside the model *{first.label}* {skips} at that recall"
+    if own[place] >= COSTED:
+        said = f"inside the model *{first.label}* {skips} at {100 * own[place]:.0f} % recall"
     else:
         said = f"inside the model the highest recall of *{first.label}* is {100 * own[place]:.0f} %, which {skips}"
     return f"{said} and {_change(scores, place)}"
@@ -155,7 +152,8 @@ def _speed(leader: Series | None, bench: BenchResults | None, timing: RunningTim
         return _benched(leader, bench)
     if timing is not None:
         return _timed(leader, timing, length)
-    return "how fast it is was not measured (`sparsefinder bench RUN` does)"
+    what = "it" if leader is None else f"*{leader.label}*"
+    return f"how fast {what} is was not measured (`sparsefinder bench RUN` does)"
 
 
 def _benched(leader: Series | None, bench: BenchResults) -> str:
