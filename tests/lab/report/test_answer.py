@@ -97,6 +97,26 @@ def test_what_could_be_chance_is_no_cost() -> None:
     )
 
 
+def test_a_change_that_could_be_chance_has_the_sign_of_its_measure() -> None:
+    recall = cloud(sketch=[(0.9, 0.96)])
+    for measure, unit in (("BLEU", ""), ("perplexity", " %")):
+        for value, sign in ((9.0, "−"), (11.0, "+")):
+            scores = cloud(20.0, full=10.0, measure=measure, series=list(recall.series), sketch=[(0.9, value)])
+            scores.measured.columns["recall"] = np.array([0.97])  # type: ignore[index]
+            said = answer(recall, scores).sentence
+            found = re.search(
+                rf"costs no {measure} that could be told \((.)10?\.0{unit} \[(.)[\d.]+, (.)[\d.]+\]\)", said
+            )
+            assert found, said
+            assert found.groups() == (sign, "−", "+")
+
+
+def test_what_gets_there_only_with_all_pairs_skips_none() -> None:
+    said = answer(cloud(sketch=[(0.9, 0.96)], window=[(0.0, 1.0), (0.9, 0.2)]), None).sentence
+    assert said.startswith("At 95 % recall *sketch* skips 90.0 % [")
+    assert "of the pairs, *window* none; " in said
+
+
 def test_where_no_method_gets_there_it_says_so() -> None:
     said = answer(cloud(kmeans=[(0.9, 0.5)], window=[(0.5, 0.9)]), None)
     assert said.sentence.startswith(

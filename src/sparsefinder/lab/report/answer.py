@@ -106,7 +106,8 @@ def _finding(recall: Cloud, found: Sequence[Ranked]) -> str:
     text = (
         f"at {100 * COSTED:.0f} % recall *{first.series.label}* skips {_share(first.value, first.within)} of the pairs"
     )
-    more = [f"*{one.series.label}* {_share(one.value, one.within)}" for one in others]
+    # What gets there only with all pairs skips none, and that is sure.
+    more = [f"*{one.series.label}* {_share(one.value, one.within) if one.value else 'none'}" for one in others]
     return ", ".join([text, *more])
 
 
@@ -144,6 +145,9 @@ def _change(scores: Cloud, place: int) -> str:
         return f"{'costs' if value > 0 else 'gains'} {abs(value):.1f}{unit} [{low:.1f}, {high:.1f}] {measured.measure}"
     if max(map(abs, (value, *within))) < 0.05:
         return f"costs no {measured.measure}"
+    # With the sign that the measure itself changes by: a BLEU that got worse got smaller.
+    if not share:
+        value, within = -value, Interval(-within.high, -within.low)
     return f"costs no {measured.measure} that could be told ({_signed(value)}{unit} {_brackets(within)})"
 
 
@@ -233,7 +237,8 @@ def _share(value: float, within: Interval) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.1f}".replace("-", "−")
+    said = f"{value:+.1f}".replace("-", "−")
+    return "0.0" if said in ("+0.0", "−0.0") else said
 
 
 def _brackets(within: Interval) -> str:
