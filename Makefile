@@ -16,10 +16,12 @@ test: lint .venv/installed
 test-slow: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard tests/slow/test_*.py)
 
+# Where its runs are kept.
+RUNS ?= runs
 demo: .venv/installed
-	$(BIN)/sparsefinder run recipes/demo-mlm.yaml
-	$(BIN)/sparsefinder run recipes/demo-mt-de.yaml
-	$(BIN)/sparsefinder run recipes/demo-mt-fr.yaml
+	$(BIN)/sparsefinder run recipes/demo-mlm.yaml --runs $(RUNS)
+	$(BIN)/sparsefinder run recipes/demo-mt-de.yaml --runs $(RUNS)
+	$(BIN)/sparsefinder run recipes/demo-mt-fr.yaml --runs $(RUNS)
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -110,6 +111,26 @@ def test_points_fit_80_columns(run: Path) -> None:
     assert sum(line.startswith("volume: ") for line in said.splitlines()) == 1
 
 
+@pytest.mark.parametrize("columns", [50, 80, 100, 120])
+@pytest.mark.parametrize("options", [(), ("--all",)])
+def test_no_number_is_cut_on_a_terminal_of_any_width(run: Path, columns: int, options: tuple[str, ...]) -> None:
+    terminal = {"COLUMNS": str(columns), "FORCE_COLOR": "1"}
+    result = CliRunner().invoke(cli.app, ["points", str(run), *options], env=terminal)
+    said = re.sub(r"\x1b\[[\d;]*m", "", result.stdout)
+    assert "\x1b[" in result.stdout, "this was a terminal"
+    assert max(map(len, said.splitlines())) <= columns
+    assert "…" not in said
+    wide = re.sub(r"\x1b\[[\d;]*m", "", CliRunner().invoke(
+        cli.app, ["points", str(run), *options], env=terminal | {"COLUMNS": "300"}).stdout)  # fmt: skip
+    for method in ("sketch", "window"):
+        cells, whole = (
+            [cell for line in text.splitlines() if line.startswith(f" {method} ") for cell in line.split()[1:]]
+            for text in (said, wide)
+        )
+        assert cells == whole
+        assert len(whole) == (9 if options else 6)
+
+
 def test_what_is_not_reached_is_told_from_what_is_not_measured(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "some")
     for file in (tmp_path / "some/points/accuracy").glob("*.parquet"):
@@ -177,5 +198,18 @@ def test_a_run_in_five_lines(run: Path) -> None:
     assert len(lines) <= 5
     rows = {row["method"]: row for row in csv.DictReader(io.StringIO(_points(run, "--csv")))}
     assert f"sketch {100 * float(rows['sketch']['sparsity_at_95']):.1f} %" in lines[1]
-    assert f"{float(rows['sketch']['score_at_gold']):.4g} by sketch" in lines[2]
+    inside = [
+        row
+        for row in csv.DictReader(io.StringIO((run / "points.csv").read_text(encoding="utf-8")))
+        if row["measure"] != "recall"
+    ]
+    place = max(
+        (row for row in inside if row["method"] == "sketch" and float(row["recall"]) >= 0.95),
+        key=lambda row: float(row["sparsity"]),
+    )
+    full = next(row for row in inside if row["method"] == "full")
+    assert lines[2] == (
+        f"Inside the model sketch finds as many and skips {100 * float(place['sparsity']):.1f} %: perplexity "
+        f"{float(place['value']):.2f} in place of {float(full['value']):.2f}"
+    )
     assert json.dumps(str(run))[1:-1] in lines[-1]

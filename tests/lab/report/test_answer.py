@@ -27,7 +27,7 @@ FINDING = re.compile(
     r"At 95 % recall \*(.+?)\* skips ([\d.]+) % \[([\d.]+), ([\d.]+)\] of the pairs((?:, \*.+?\* [\d.]+ % \[.+?\])*);"
 )
 MODEL = re.compile(
-    r"inside the model \*(.+?)\* skips ([\d.]+) % \[.+?\] at that recall and (costs|gains) ([\d.]+)( %)? "
+    r"inside the model \*(.+?)\* skips ([\d.]+) % \[.+?\] at 9\d % recall and (costs|gains) ([\d.]+)( %)? "
     r"\[([\d.]+), ([\d.]+)\] (\w+)"
 )
 
@@ -80,7 +80,7 @@ def test_a_leader_that_was_not_run_inside_the_model_is_followed_by_one_that_was(
     scores = cloud(1e-4, full=10.0, measure="perplexity", series=list(recall.series), kmeans=[(0.7, 10.5)])
     scores.measured.columns["recall"] = np.array([0.97])  # type: ignore[index]
     said = answer(recall, scores)
-    assert "; inside the model *k-means* skips 70.0 % [70.0, 70.0] at that recall and costs 5.0 %" in said.sentence
+    assert "; inside the model *k-means* skips 70.0 % [70.0, 70.0] at 97 % recall and costs 5.0 %" in said.sentence
     scores.measured.columns["recall"] = np.array([0.8])  # type: ignore[index]
     assert (
         "inside the model the highest recall of *k-means* is 80 %, which skips 70.0 %"
@@ -95,6 +95,26 @@ def test_what_could_be_chance_is_no_cost() -> None:
     assert re.search(
         r"costs no perplexity that could be told \(\+1\.0 % \[−[\d.]+, \+[\d.]+\]\)", answer(recall, scores).sentence
     )
+
+
+def test_a_change_that_could_be_chance_has_the_sign_of_its_measure() -> None:
+    recall = cloud(sketch=[(0.9, 0.96)])
+    for measure, unit in (("BLEU", ""), ("perplexity", " %")):
+        for value, sign in ((9.0, "−"), (11.0, "+")):
+            scores = cloud(20.0, full=10.0, measure=measure, series=list(recall.series), sketch=[(0.9, value)])
+            scores.measured.columns["recall"] = np.array([0.97])  # type: ignore[index]
+            said = answer(recall, scores).sentence
+            found = re.search(
+                rf"costs no {measure} that could be told \((.)10?\.0{unit} \[(.)[\d.]+, (.)[\d.]+\]\)", said
+            )
+            assert found, said
+            assert found.groups() == (sign, "−", "+")
+
+
+def test_what_gets_there_only_with_all_pairs_skips_none() -> None:
+    said = answer(cloud(sketch=[(0.9, 0.96)], window=[(0.0, 1.0), (0.9, 0.2)]), None).sentence
+    assert said.startswith("At 95 % recall *sketch* skips 90.0 % [")
+    assert "of the pairs, *window* none; " in said
 
 
 def test_where_no_method_gets_there_it_says_so() -> None:
@@ -129,7 +149,7 @@ def test_a_leader_that_is_faster_is_said_to_be_and_at_which_length() -> None:
     leads = cloud(window=[(0.9, 0.96)], sketch=[(0.3, 0.96)])
     said = answer(leads, None, bench_results(rows)).sentence
     assert (
-        "attention with *window* is only 0.2× (0.2–0.2) as fast as softmax at 2,048 tokens, the fastest, *sketch*, "
+        "Attention with *window* is only 0.2× (0.2–0.2) as fast as softmax at 2,048 tokens, the fastest, *sketch*, "
         in said
     )
 
@@ -141,7 +161,7 @@ def test_where_nothing_got_faster_it_says_why_length_sparsity_and_the_cost_of_fi
     said = answer(cloud(sketch=[(0.9, 0.96)]), None, bench_results(rows)).sentence
     find, attend, all_pairs = (f"{1000 * one:.3g} ms" for one in (sketch["find"], sketch["attend"], softmax["alone"]))
     assert (
-        f"nothing got faster at 2,048 tokens: the fastest, *sketch*, takes {find} to find and {attend} to attend to "
+        f"Nothing got faster at 2,048 tokens: the fastest, *sketch*, takes {find} to find and {attend} to attend to "
         f"4 % of the pairs, softmax {all_pairs} for all."
     ) in said
 
@@ -154,7 +174,7 @@ def test_the_timings_of_a_recipe_are_said_where_there_is_no_benchmark(tmp_path: 
     # BigBird with two blocks is the fastest: 20 seconds and a little, of which attention is 40 %, softmax takes 48.
     said = answer(recall, None, None, timing, 512).sentence
     assert re.search(
-        r"; \*sketch\* was not timed \(`sparsefinder bench RUN` does\); of what was timed, \*BigBird\* with 2 blocks "
+        r"\. \*sketch\* was not timed \(`sparsefinder bench RUN` does\); of what was timed, \*BigBird\* with 2 blocks "
         r"is the fastest: attention is 2\.\d× as fast as softmax at 512 tokens, with perplexity [\d.]+ in place of 11",
         said,
     )

@@ -77,6 +77,35 @@ def test_only_the_frontiers_methods_are_shown_until_one_click(running: Browser, 
         assert lines(page) == first
 
 
+# The names at the ends of the lines of all charts: chart, text, and the box within the drawing that it takes.
+NAMES = """() => [...document.querySelectorAll(".chart[id]")].map((chart) =>
+    [...chart.querySelectorAll("text.end")].map((one) => {
+        const { x, y, width, height } = one.getBBox();
+        return [one.textContent, x, y, x + width, y + height, chart.clientWidth, chart.clientHeight];
+    }))"""
+
+
+@pytest.mark.parametrize("width", [320, 390, 700, 1280])
+def test_names_of_lines_are_whole_apart_and_within_the_chart(running: Browser, run: Content, width: int) -> None:
+    labels = {one.label for one in run.series}
+    with opened(running, file(run), width) as page:
+        for every in (False, True):
+            if every:
+                page.get_by_role("button", name="more method").first.click()
+            charts = [names for names in page.evaluate(NAMES) if names]
+            assert len(charts) >= 4
+            for names in charts:
+                for text, left, top, right, bottom, wide, high in names:
+                    assert 0 <= left <= right <= wide + 0.5, (text, right, wide)
+                    assert 0 <= top <= bottom <= high + 0.5, text
+                    # A line of text is higher than what is written in it, so that neighbours' boxes meet a little.
+                    others = [one for one in names if one[0] != text]
+                    assert not any(top < one[4] - 3 and one[2] < bottom - 3 for one in others), text
+                if not every:
+                    assert not [text for text, *_ in names if "…" in text]
+            assert {text for text, *_ in charts[0]} <= labels or every
+
+
 def test_perplexity_is_on_a_reversed_axis_in_its_own_units(running: Browser, run: Content) -> None:
     assert run.scores is not None
     with opened(running, file(run)) as page:

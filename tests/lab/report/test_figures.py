@@ -111,7 +111,10 @@ def test_the_full_model_is_a_line_across_the_timings(run: Content) -> None:
     figure = timing_figure(run)
     assert figure is not None
     time, quality = figure.axes
-    assert (quality.get_xlabel(), time.get_ylabel()) == ("Attended blocks", "Time (s)")
+    assert (quality.get_xlabel(), time.get_ylabel()) == ("Attended blocks", "Time of a pass (s)")
+    assert run.timing is not None
+    # No tick where nothing was measured.
+    assert set(quality.get_xticks()) <= {row["blocks"] for row in run.timing.rows}
     assert [line.get_ydata()[0] for line in time.lines if line.get_linestyle() == "--"] == [61.0]
     assert [line.get_ydata()[0] for line in quality.lines if line.get_linestyle() == "--"] == [11.37]
     assert quality.yaxis_inverted()

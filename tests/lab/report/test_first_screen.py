@@ -44,10 +44,10 @@ def test_the_sentence_and_the_chart_are_on_the_first_screen(
 ) -> None:
     assert run.answer is not None
     with opened(running, file(run), width, height) as page:
-        said = page.locator(".sentence").inner_text().replace("\u00a0", " ")
+        said = " ".join(page.locator(".sentence, .speed").all_inner_texts()).replace("\u00a0", " ")
         assert said == run.answer.sentence.replace("*", "").replace("`", "")
         assert "n = 64 sequences for recall" in page.locator(".rests-on").inner_text()
-        for name in (".sentence", ".rests-on", "#recall-chart svg"):
+        for name in (".sentence", ".speed", ".rests-on", "#recall-chart svg"):
             box = page.locator(name).bounding_box()
             assert box is not None
             assert box["y"] >= 0

@@ -1,5 +1,5 @@
-"""The answer of the first screen, in a sentence: who skips how much at a high recall, what that costs inside the model,
-and how much faster it makes attention; or, if nothing got faster, why.
+"""The answer of the first screen: who skips how much at a high recall, and what that costs inside the model; then how
+much faster it makes attention, or, if nothing got faster, why.
 
 Names of methods stand between asterisks. Brackets are bootstrap intervals, as in `verdict`.
 """
@@ -29,7 +29,7 @@ __all__ = ["Answer", "answer", "shown_first"]
 
 @dataclass(frozen=True)
 class Answer:
-    """Three clauses of a sentence, each maybe empty, and what they rest on."""
+    """What is found and what it costs, in one sentence, and how fast it is; each maybe empty. What they rest on."""
 
     finding: str
     cost: str
@@ -38,11 +38,15 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        found = "; ".join(clause for clause in (self.finding, self.cost, self.speed) if clause)
-        return found[:1].upper() + found[1:] + "."
+        return " ".join(self._sentences)
 
-    def to_page(self) -> dict[str, str]:
-        return {"sentence": self.sentence, "restsOn": self.rests_on}
+    @property
+    def _sentences(self) -> list[str]:
+        found = "; ".join(filter(None, (self.finding, self.cost)))
+        return [f"{said[:1].upper()}{said[1:]}." for said in (found, self.speed) if said]
+
+    def to_page(self) -> dict[str, Any]:
+        return {"sentences": self._sentences, "restsOn": self.rests_on}
 
 
 def answer(
@@ -102,7 +106,8 @@ def _finding(recall: Cloud, found: Sequence[Ranked]) -> str:
     text = (
         f"at {100 * COSTED:.0f} % recall *{first.series.label}* skips {_share(first.value, first.within)} of the pairs"
     )
-    more = [f"*{one.series.label}* {_share(one.value, one.within)}" for one in others]
+    # What gets there only with all pairs skips none, and that is sure.
+    more = [f"*{one.series.label}* {_share(one.value, one.within) if one.value else 'none'}" for one in others]
     return ", ".join([text, *more])
 
 
@@ -111,16 +116,13 @@ def _cost(scores: Cloud | None, found: Sequence[Ranked]) -> str:
     if scores is None:
         return "what that costs inside the model was not measured" if found else ""
     own = scores.measured.columns["recall"]
-    places = scores.measured.methods
-    first = next((one.series for one in found if one.series.key in places), None)
+    first = next((one.series for one in found if one.series.key in scores.measured.methods), None)
     if first is None:
         return ""
-    mine = places[first.key]
-    good = mine[own[mine] >= COSTED]
-    place = int(good[np.argmax(scores.x[good])] if len(good) else mine[np.nanargmax(own[mine])])
+    place = scores.measured.sparsest(first.key, COSTED)
     skips = f"skips {_share(scores.x[place], _drawn(scores, 'sparsity', place))}"
-    if len(good):
-        said = f"inside the model *{first.label}* {skips} at that recall"
+    if own[place] >= COSTED:
+        said = f"inside the model *{first.label}* {skips} at {100 * own[place]:.0f} % recall"
     else:
         said = f"inside the model the highest recall of *{first.label}* is {100 * own[place]:.0f} %, which {skips}"
     return f"{said} and {_change(scores, place)}"
@@ -143,6 +145,9 @@ def _change(scores: Cloud, place: int) -> str:
         return f"{'costs' if value > 0 else 'gains'} {abs(value):.1f}{unit} [{low:.1f}, {high:.1f}] {measured.measure}"
     if max(map(abs, (value, *within))) < 0.05:
         return f"costs no {measured.measure}"
+    # With the sign that the measure itself changes by: a BLEU that got worse got smaller.
+    if not share:
+        value, within = -value, Interval(-within.high, -within.low)
     return f"costs no {measured.measure} that could be told ({_signed(value)}{unit} {_brackets(within)})"
 
 
@@ -151,7 +156,8 @@ def _speed(leader: Series | None, bench: BenchResults | None, timing: RunningTim
         return _benched(leader, bench)
     if timing is not None:
         return _timed(leader, timing, length)
-    return "how fast it is was not measured (`sparsefinder bench RUN` does)"
+    what = "it" if leader is None else f"*{leader.label}*"
+    return f"how fast {what} is was not measured (`sparsefinder bench RUN` does)"
 
 
 def _benched(leader: Series | None, bench: BenchResults) -> str:
@@ -231,7 +237,8 @@ def _share(value: float, within: Interval) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.1f}".replace("-", "−")
+    said = f"{value:+.1f}".replace("-", "−")
+    return "0.0" if said in ("+0.0", "−0.0") else said
 
 
 def _brackets(within: Interval) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from .content import Content
 from .figures_look import COLUMN, TEXT, line_look, score_axis
@@ -47,8 +48,10 @@ def sizes_figure(content: Content) -> Figure | None:
 def _panels(time: Axes, quality: Axes, timing: RunningTimes, size: int | None, turned: bool = True) -> None:
     """turned: whether the axis of the score has to be, which panels of a row share."""
     score = timing.score
+    attended: set[int] = set()
     for method in timing.methods:
         curve = timing.curve(method, size)
+        attended |= {spot.blocks for spot in curve}
         look = line_look(Series(method, "none", style(method).label, 0))
         blocks = [spot.blocks for spot in curve]
         seconds = [spot.seconds for spot in curve]
@@ -61,13 +64,23 @@ def _panels(time: Axes, quality: Axes, timing: RunningTimes, size: int | None, t
         if line is not None:
             time.axhline(line.seconds, color="black", linestyle=dashes, linewidth=0.9, label=style(method).label)
             quality.axhline(line.score, color="black", linestyle=dashes, linewidth=0.9)
-    time.set(xlabel="Attended blocks", ylabel="Time (s)")
+    time.set(xlabel="Attended blocks", ylabel="Time of a pass (s)")
     quality.set(xlabel="Attended blocks")
     if turned:
         score_axis(quality, score)
     for axes in (time, quality):
         axes.grid(visible=True)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xticks(_apart(attended, 0.05 if size is None else 0.1))
+
+
+def _apart(values: Iterable[int], share: float) -> list[int]:
+    """The values that were measured, without those too near to the one before: by less than that share of all."""
+    first, *others = sorted(values)
+    kept = [first]
+    for value in others:
+        if value - kept[-1] >= share * (max(others) - first):
+            kept.append(value)
+    return kept
 
 
 def _legend(figure: Figure, axes: Axes) -> None:

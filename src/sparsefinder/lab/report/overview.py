@@ -23,10 +23,13 @@ def read_score(folder: RunFolder) -> dict[str, Any]:
 
 # What tasks measure besides a score, for readers; see `far` in docs/recipes.md.
 DETAILS = {
+    "accuracy": "Full model's accuracy",
     "far tokens": "Tokens that only far attention can fetch",
     "far perplexity": "Full model's perplexity on these",
     "late perplexity": "Full model's perplexity in second halves",
 }
+# Of these, what is a share of all.
+SHARES = ("accuracy", "exact sentences")
 
 
 def stamps(folder: RunFolder) -> dict[str, dict[str, Any]]:
@@ -50,7 +53,7 @@ def facts(
     found = [
         ("Teacher", _teacher(recipe)),
         ("Task", task.kind.replace("-", " ").replace("lm", "language model")),
-        ("Data", f"{_source(task.data.train)} (measured on {_source(_measured(task.data))})"),
+        ("Data", f"{_source(task.data.train)}, measured on {_source(_measured(task.data))}"),
         ("α of entmax", f"{alpha}"),
     ]
     if points is not None and recall is not None:
@@ -64,7 +67,9 @@ def facts(
     if score is not None:
         way = "lower is better" if score.lower_is_better else "higher is better"
         found.append((f"Full model's {score.metric}", f"{score.value:.2f} on {score.sequences:,} sequences ({way})"))
-        found += [(DETAILS.get(name, f"Full model's {name}"), f"{value:.4g}") for name, value in score.details.items()]
+        names = [name for name in DETAILS if name in score.details]
+        names += [name for name in score.details if name not in DETAILS]
+        found += [(DETAILS.get(name, f"Full model's {name}"), _detail(name, score.details[name])) for name in names]
     seconds = sum(float(one.get("seconds", 0)) for one in stamps(folder).values())
     if seconds:
         found.append(("Time of all stages", _duration(seconds)))
@@ -114,7 +119,11 @@ def _source(source: Any) -> str:
         source = source.source + source.target
     if isinstance(source, tuple):
         return " and ".join(source)
-    return source if isinstance(source, str) else f"{source.builtin}, {source.part}"
+    return source if isinstance(source, str) else f"builtin {source.builtin} ({source.part})"
+
+
+def _detail(name: str, value: float) -> str:
+    return f"{100 * value:.1f} %" if name in SHARES else f"{value:.4g}"
 
 
 def _duration(seconds: float) -> str:

@@ -25,7 +25,7 @@ from .points import HEAD, WHICH, Floats, Ints, averaged, mean_gold, numbered, re
 from .settings import FULL
 from .watching import OWN
 
-__all__ = ["Draws", "Measured", "measured_recall", "measured_scores"]
+__all__ = ["Draws", "Key", "Measured", "measured_recall", "measured_scores"]
 
 SETTING = [name for name, _ in WHICH]
 Key = tuple[str, str]
@@ -118,6 +118,12 @@ class Measured:
         """
         draws = self.draws
         return None if draws is None else self.full + intervals(draws.value - draws.full[:, None])
+
+    def sparsest(self, key: Key, recall: float) -> int:
+        """The place of a method's sparsest setting of at least that recall; of its highest recall, if none has it."""
+        places, recalls = self.methods[key], self.columns["recall"]
+        good = places[recalls[places] >= recall]
+        return int(good[np.argmax(self.sparsity[good])] if len(good) else places[np.nanargmax(recalls[places])])
 
     def volume(self, key: Key) -> float:
         """The hypervolume of a method: of sparsity and the share of full attention's value."""

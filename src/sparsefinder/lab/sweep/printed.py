@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-from collections.abc import Sequence
+import math
+from collections.abc import Container, Sequence
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -14,10 +15,10 @@ from rich.table import Table
 from ...errors import InputError
 from ...finders import finder_class
 from ..folder import RunFolder
-from .measured import Measured, measured_recall, measured_scores
+from .measured import Key, Measured, measured_recall, measured_scores
 from .points import read_points
 from .settings import FULL, SOFTMAX
-from .summary import COLUMNS, Row, at_recall, write_summary
+from .summary import COLUMNS, COSTED, Row, at_recall, write_summary
 
 __all__ = ["closing", "print_summary", "summary_csv"]
 
@@ -34,6 +35,7 @@ LEGEND = {
 }
 NOT_REACHED, NOT_MEASURED = "never", "–"
 FIT = 80
+UNBOUNDED = 1000
 
 
 def print_summary(folder: RunFolder, sort: str = "hypervolume", every: bool = False) -> None:
@@ -49,18 +51,31 @@ def print_summary(folder: RunFolder, sort: str = "hypervolume", every: bool = Fa
         console = Console(highlight=False, width=120 if every else FIT)
     for line in _full(measured_recall(folder), scores):
         console.print(line)
-    table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("method", no_wrap=True)
+    rows = [row for row in rows if row["method"] != FULL.method]
+    digits = 0 if scores is None else _digits(scores.full)
     shown = [name for name in (EVERY if every else SHOWN) if metric or "score" not in name]
-    for name in shown:
-        table.add_column(_heading(name, metric), justify="right", no_wrap=True)
-    cells = [[_cell(row, name) for name in shown] for row in rows if row["method"] != FULL.method]
-    labels = [_label(row) for row in rows if row["method"] != FULL.method]
-    for label, some in zip(labels, cells, strict=True):
-        table.add_row(label, *some)
-    console.print(table)
-    for line in _legend({cell for some in cells for cell in some}, every):
+    columns = [[_heading(name, metric), *(_cell(row, name, digits) for row in rows)] for name in shown]
+    for table in _tables([_label(row) for row in rows], columns, console):
+        console.print(table)
+    for line in _legend({cell for _, *cells in columns for cell in cells}, every):
         console.print(line, style="dim")
+
+
+def _tables(labels: Sequence[str], columns: Sequence[Sequence[str]], console: Console) -> list[Table]:
+    """All columns beside each other, or as many as there is room for and the others below: no number is cut."""
+    for count in range(len(columns), 0, -1):
+        table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        table.add_column("method", no_wrap=True)
+        for heading, *_ in columns[:count]:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for place, label in enumerate(labels, 1):
+            table.add_row(label, *(column[place] for column in columns[:count]))
+        if (
+            count == 1
+            or console.measure(table, options=console.options.update(max_width=UNBOUNDED)).maximum <= console.width
+        ):
+            return [table, *_tables(labels, columns[count:], console)]
+    return []
 
 
 def summary_csv(folder: RunFolder, sort: str = "hypervolume") -> str:
@@ -80,17 +95,25 @@ def closing(folder: RunFolder) -> list[str]:
     full += "" if scores is None else f" has {scores.measure} {scores.full:.4g}"
     lines = [full if recall is None else f"{full} and gives {_percent(recall.gold)} of the pairs no weight"]
     if recall is not None:
-        said = [f"{_name(row)} {_percent(row[at_recall(0.95)])}" for row in _first(own, at_recall(0.95))]
+        said = [f"{_name(row)} {_percent(row[at_recall(COSTED)])}" for row in _first(own, at_recall(COSTED))]
         lines += [
-            f"Pairs skipped while 95 % of those with weight are found: {', '.join(said) or 'no method gets there'}"
+            f"Pairs skipped while {100 * COSTED:.0f} % of those with weight are found: "
+            f"{', '.join(said) or 'no method gets there'}"
         ]
-    if scores is not None:
-        best = _first(own, "score_at_gold", scores.better == "lower")
-        said = [f"{row['score_at_gold']:.4g} by {_name(row)}" for row in best]
-        name = scores.measure[:1].upper() + scores.measure[1:]
-        where = f"{name} if {_percent(scores.gold)} of the pairs or more are skipped inside the model"
-        lines += [f"{where}: {', '.join(said) or 'no method gets there'}"]
-    return [*lines, *_times(folder), f"Every method: sparsefinder points {folder.path}"]
+    inside = [] if scores is None else [_inside(scores, row) for row in _first(own, at_recall(COSTED), scores.methods)]
+    return [*lines, *inside[:1], *_times(folder), f"Every method: sparsefinder points {folder.path}"]
+
+
+def _inside(scores: Measured, row: Row) -> str:
+    """What the model's score is with a method that finds most of its pairs, as the page says it."""
+    place = scores.sparsest((row["method"], row["inputs"]), COSTED)
+    found, skipped, digits = scores.columns["recall"][place], scores.sparsity[place], _digits(scores.full)
+    most = "as many" if found >= COSTED else f"{_percent(found)} at most"
+    value, full = (f"{one:.{digits}f}" for one in (scores.value[place], scores.full))
+    return (
+        f"Inside the model {_name(row)} finds {most} and skips {_percent(skipped)}: {scores.measure} {value} in place "
+        f"of {full}"
+    )
 
 
 def _full(recall: Measured | None, scores: Measured | None) -> list[str]:
@@ -119,7 +142,8 @@ def _times(folder: RunFolder) -> list[str]:
     ratios, row = max(found, key=lambda each: each[0][FULL.method])
     times = [f"{ratio:.2f} times as fast as {names[name]}" for name, ratio in ratios.items()]
     slower = "" if max(ratios.values()) > 1 else ": finding takes longer than it saves at this length"
-    fastest = f"{finder_class(row['method']).about.label} ({row['blocks']} blocks of {row['block']})"
+    blocks = f"{row['blocks']} block{'' if row['blocks'] == 1 else 's'} of {row['block']}"
+    fastest = f"{finder_class(row['method']).about.label} ({blocks})"
     return [f"Of what was timed in the model, {fastest} is the fastest: {', '.join(times)}{slower}"]
 
 
@@ -127,11 +151,12 @@ def _unit(row: Row) -> tuple[int, int]:
     return row["block"], row["blocks"]
 
 
-def _first(rows: Sequence[Row], column: str, lower: bool = False) -> list[Row]:
+def _first(rows: Sequence[Row], column: str, among: Container[Key] | None = None) -> list[Row]:
     """The three best methods that have a value, each once, and the window, which everybody knows."""
     best: dict[str, Row] = {}
-    for row in sorted((row for row in rows if row[column] is not None), key=lambda row: row[column], reverse=not lower):
-        best.setdefault(row["method"], row)
+    for row in sorted((row for row in rows if row[column] is not None), key=lambda row: -row[column]):
+        if among is None or (row["method"], row["inputs"]) in among:
+            best.setdefault(row["method"], row)
     every = list(best.values())
     return every[:3] + [row for row in every[3:] if row["method"] == "window"]
 
@@ -168,13 +193,18 @@ def _heading(column: str, metric: str | None) -> str:
     }[column]  # fmt: skip
 
 
-def _cell(row: Row, column: str) -> str:
+def _digits(full: float) -> int:
+    """Decimals of scores, so that all have the same: four digits of the full model's."""
+    return max(0, 3 - max(0, math.floor(math.log10(full)))) if full > 0 else 2
+
+
+def _cell(row: Row, column: str, digits: int) -> str:
     value = row[column]
     if value is None:
         measured = row["scored"] if column.startswith("score") else row["points"]
         return NOT_REACHED if measured else NOT_MEASURED
     if column == "score_at_gold":
-        return f"{value:.4g}"
+        return f"{value:.{digits}f}"
     return f"{value:.3f}" if "volume" in column else _percent(value, "")
 
 

@@ -10,7 +10,7 @@ import { recallFigure, scoreFigure } from "report/pareto.js";
 export function showAnswer() {
   if (!clouds.recall) return nothing("answer", "This run has no points yet: its sweep has not been run.");
   section("answer").append(
-    sentence(data.answer),
+    sentences(data.answer),
     make(
       "div",
       { class: "first" },
@@ -20,14 +20,24 @@ export function showAnswer() {
   );
 }
 
-// Names of methods stand between asterisks.
-export function sentence(said) {
-  const parts = said.sentence
-    .split("*")
-    .map((part, place) => (place % 2 ? methodName(part) : withCode(together(part))));
-  const restsOn = make("p", { class: "rests-on" }, together(said.restsOn));
-  return make("div", {}, make("p", { class: "sentence" }, parts), restsOn);
+// What is found and what it costs, how fast it is, and what that rests on. Names of methods stand between asterisks.
+// Intervals are smaller: sentences are read without them.
+export function sentences(said) {
+  const parts = (text) => text.split("*").map((part, place) => (place % 2 ? methodName(part) : withIntervals(part)));
+  const [first, ...more] = said.sentences;
+  return make(
+    "div",
+    { class: "said" },
+    make("p", { class: "sentence" }, parts(first)),
+    more.map((text) => make("p", { class: "speed" }, parts(text))),
+    make("p", { class: "rests-on" }, together(said.restsOn)),
+  );
 }
+
+const withIntervals = (text) =>
+  together(text)
+    .split(/(\[[^\]]*\]|\([\d.]+–[\d.]+\))/)
+    .map((part, place) => (place % 2 ? make("span", { class: "interval" }, part) : withCode(part)));
 
 // Numbers with their unit, and intervals, stay on one line.
 export const together = (text) => text.replaceAll(" %", "\u00a0%").replaceAll(/(\[[^\] ]+,) /g, "$1\u00a0");

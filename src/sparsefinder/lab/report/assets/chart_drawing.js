@@ -56,12 +56,9 @@ export function drawn(options, width) {
 // The chart's size, the rectangle within its axes, and from values to places and back.
 function frameOf(options, shown, width) {
   const height = options.height ?? Math.min(Math.max(0.66 * width, 250), 430);
-  const inner = {
-    left: 62,
-    right: width - (options.labels ? labelRoom(shown, width) : 16),
-    top: options.rules?.some((rule) => rule.axis === "x") ? 26 : 12,
-    bottom: height - 46,
-  };
+  const tall = { top: options.rules?.some((rule) => rule.axis === "x") ? 26 : 12, bottom: height - 46 };
+  const room = options.labels ? labelRoom(shown, { width, inner: tall }) : 16;
+  const inner = { left: 62, right: width - room, ...tall };
   const scale =
     ([low, high], from, to) =>
     (value) =>

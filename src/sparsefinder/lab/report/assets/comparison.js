@@ -1,6 +1,6 @@
 // Several runs on one page: the answer of each, their charts beside each other on the same axes, and all methods in a table.
 
-import { sentence } from "report/answer.js";
+import { sentences } from "report/answer.js";
 import { data, decodedCloud } from "report/data.js";
 import { make, section, table } from "report/elements.js";
 import { percent } from "report/format.js";
@@ -13,7 +13,7 @@ export function showComparison() {
   section("answer").append(
     ...runs.flatMap((run) => [
       make("h3", {}, make("a", { href: run.page }, run.name), " ", make("small", {}, run.description)),
-      sentence(run.answer),
+      sentences(run.answer),
     ]),
     legend(),
     make(
