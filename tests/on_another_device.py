@@ -142,9 +142,9 @@ def rest_of_run(recipe: str, runs: str) -> None:
 
     with elsewhere() as device:
         where = ("sparsefinder.lab.run.device_of", "sparsefinder.lab.device.device_of")
-        with patch(where[0], lambda asked: device), patch(where[1], lambda asked: device):
-            with patch("sparsefinder.hf.interface.attention", watched):
-                run(loaded, runs, "sweep", say=print)
+        used = patch("sparsefinder.hf.interface.attention", watched)
+        with patch(where[0], lambda asked: device), patch(where[1], lambda asked: device), used:
+            run(loaded, runs, "sweep", say=print)
     assert seen == {NAME}, "models attend there and nowhere else"
 
 
