@@ -27,6 +27,8 @@ ALPHAS = (0.5, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 STRIDES = ("plain", "by token", "every other", "from the end", "one for all")
 # How far apart results and gradients may be: rounding of what goes in and comes out. From α = 2 on, slopes are large.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+# Blocks by themselves besides what they are in: what went wrong once did where they are larger than all queries.
+BLOCKS = st.tuples(st.just("blocks"), st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([2, 3, 7, 16, 64]))
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,11 @@ def calls(draw: st.DrawFn) -> Drawn:
     heads = key_heads * shared
     return Drawn(
         batch, key_heads, shared, n, m, draw(st.integers(1, 17)), draw(st.integers(1, 17)),
-        draw(layouts(batch, n, m)), draw(st.none() | recipes()),
+        draw(layouts(batch, n, m)), draw(st.none() | recipes() | BLOCKS),
         tuple(draw(st.lists(one_alpha, min_size=heads, max_size=heads) | one_alpha.map(lambda one: [one]))),
         draw(st.sampled_from(list(TOLERANCES))), draw(st.sampled_from([1 / 8, 1 / 2, 1.0])),
         tuple(draw(strides) for _ in range(3)),
-        draw(st.sampled_from(["auto", "gathered", "dense"])), draw(st.booleans()), draw(st.booleans()),
+        draw(st.sampled_from(["auto", "gathered", "gathered", "dense"])), draw(st.booleans()), draw(st.booleans()),
         draw(st.integers(0, 1 << 30)),
     )  # fmt: skip
 
