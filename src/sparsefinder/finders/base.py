@@ -30,7 +30,6 @@ from .how import Fitting
 
 __all__ = [
     "Assigned", "Cascade", "Finder", "Fitting", "Keys", "Learned", "Queries", "Several", "Union", "of_heads", "roles",
-    "slots",
 ]  # fmt: skip
 
 Queries = Float[Tensor, "batch heads n d"]
@@ -289,14 +288,6 @@ def of_heads(finder: Finder, heads: Int[Tensor, " some"]) -> Finder:
             queries = value.queries[heads]
             changed[field.name] = Projection(queries, queries if value.shared else value.keys[heads])
     return replace(finder, **changed) if changed else finder
-
-
-def slots(table: Int[Tensor, "batch heads length slots"], counts: int | Int[Tensor, " heads"]) -> Tensor:
-    """A table of the first choices of each token, cut to as many as each head has; −1 is none."""
-    if not isinstance(counts, Tensor):
-        return table
-    place = torch.arange(table.shape[-1], device=table.device)
-    return torch.where(place < counts.to(table.device)[:, None, None], table, -1)
 
 
 def _parts(kind: type[Several], one: Finder) -> tuple[Finder, ...]:

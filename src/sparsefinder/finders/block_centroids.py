@@ -14,8 +14,8 @@ from ..core.layout import Grid
 from ..learning.projection import Projection
 from ..learning.sample import Pooling, Sample, block_vectors, pooled
 from .about import FIT, LEARNED, MAPS, About, Dial, Look
-from .base import Fitting, Keys, Learned, Queries, Settings, slots
-from .centroids import check_centroids, cluster, ranks
+from .base import Fitting, Keys, Learned, Queries, Settings
+from .centroids import check_centroids, cluster, ranks, slots
 from .checks import whole
 from .fixed import fixed
 from .registry import register

@@ -18,8 +18,8 @@ from ..errors import InputError
 from ..learning.projection import Projection
 from ..learning.sample import Pooling
 from .about import LEARNED, MAPS, About, Dial, Look
-from .base import Finder, Keys, Queries, Settings, slots
-from .centroids import ranks
+from .base import Finder, Keys, Queries, Settings
+from .centroids import ranks, slots
 from .checks import whole
 from .fixed import fixed
 from .registry import register

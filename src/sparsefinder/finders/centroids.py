@@ -12,7 +12,7 @@ from ..compiled import capsule
 from ..errors import InputError
 from ..extras import needed
 
-__all__ = ["check_centroids", "cluster", "first_in_common", "highest", "nearest", "ranks"]
+__all__ = ["check_centroids", "cluster", "first_in_common", "highest", "nearest", "ranks", "slots"]
 
 
 def check_centroids(clusters: int, centroids: Tensor | None) -> None:
@@ -83,3 +83,11 @@ def first_in_common(
         least = later if least is None else torch.minimum(least, later, out=least)
     assert least is not None
     return least.double()
+
+
+def slots(table: Int[Tensor, "batch heads length slots"], counts: int | Int[Tensor, " heads"]) -> Tensor:
+    """A table of the first choices of each token, cut to as many as each head has; −1 is none."""
+    if not isinstance(counts, Tensor):
+        return table
+    place = torch.arange(table.shape[-1], device=table.device)
+    return torch.where(place < counts.to(table.device)[:, None, None], table, -1)

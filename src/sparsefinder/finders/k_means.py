@@ -14,8 +14,8 @@ from ..core.layout import Grid
 from ..learning.projection import Projection
 from ..learning.sample import Sample, pooled
 from .about import FIT, LEARNED, About, Dial, Look
-from .base import Assigned, Fitting, Keys, Learned, Queries, Settings, slots
-from .centroids import check_centroids, cluster, first_in_common, nearest, ranks
+from .base import Assigned, Fitting, Keys, Learned, Queries, Settings
+from .centroids import check_centroids, cluster, first_in_common, nearest, ranks, slots
 from .checks import between, whole
 from .registry import register
 

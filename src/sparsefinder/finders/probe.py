@@ -19,8 +19,8 @@ from ..learning.moments import low_rank
 from ..learning.projection import Projection
 from ..learning.sample import Sample, batches, pooled
 from .about import FIT, LEARNED, About, Dial, Look
-from .base import Fitting, Keys, Learned, Queries, Settings, slots
-from .centroids import check_centroids, cluster, highest, nearest, ranks
+from .base import Fitting, Keys, Learned, Queries, Settings
+from .centroids import check_centroids, cluster, highest, nearest, ranks, slots
 from .checks import between, whole
 from .registry import register
 
