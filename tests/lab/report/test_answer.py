@@ -154,6 +154,13 @@ def test_a_leader_that_is_faster_is_said_to_be_and_at_which_length() -> None:
     )
 
 
+def test_a_leader_that_keeps_all_pairs_makes_nothing_faster() -> None:
+    rows = [row | {"sparsity": 0.0, "recall": 1.0} if row["method"] == "sketch" else row for row in made_up_bench(1.0)]
+    said = answer(cloud(sketch=[(0.9, 0.96)]), None, bench_results(rows)).sentence
+    assert "At 2,048 tokens skipping does not pay yet: *sketch*, set for the least time, keeps all pairs, and " in said
+    assert "makes attention" not in said
+
+
 def test_where_nothing_got_faster_it_says_why_length_sparsity_and_the_cost_of_finding() -> None:
     rows = made_up_bench(0.04)
     (sketch,) = [row for row in rows if row["method"] == "sketch"]

@@ -96,6 +96,26 @@ def test_heads_are_drawn_for_print_before_they_are_scrolled_to(running: Browser,
         assert page.locator("#maps").bounding_box() == below
 
 
+# Heights of what is drawn once pages have been counted: told from before any layout for paper.
+HEIGHTS = "[...document.querySelectorAll('.plot, .matrix canvas')].map((one) => one.getBoundingClientRect().height)"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_grows_once_pages_are_counted(running: Browser, run: Content, width: int) -> None:
+    with opened(running, file(run), width) as page:
+        page.wait_for_selector("#map-graph[data-shown]")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        # As wide as A4, which is told to the page only after its pages have been laid out.
+        page.set_viewport_size({"width": 794, "height": 1123})
+        counted = page.evaluate(HEIGHTS)
+        two_frames(page)
+        two_frames(page)
+        assert len(counted) > 4
+        assert page.evaluate(HEIGHTS) == counted
+        assert page.locator("#map-graph").evaluate("(one) => one.getBoundingClientRect().width") == 650
+
+
 # The share of what is painted of a map that is light: there is more green in it than half.
 BRIGHT = """() => {
     const map = document.querySelector("#map-graph");

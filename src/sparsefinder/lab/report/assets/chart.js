@@ -9,7 +9,7 @@
 import { remember, remembered } from "report/address.js";
 import { drawn } from "report/chart_drawing.js";
 import { followKeys, followPointer } from "report/chart_input.js";
-import { make, onWidth } from "report/elements.js";
+import { make, onWidth, widthFor } from "report/elements.js";
 import { toggleAlone } from "report/legend.js";
 import { colour, SHAPES } from "report/markers.js";
 import { saveButtons } from "report/saving.js";
@@ -39,7 +39,7 @@ export function chart(options) {
     whole: () => zoomed && act.zoom(null),
     alone: (line) => options.legend && toggleAlone(line.number),
   };
-  const render = (width = box.clientWidth) => {
+  const render = (width = widthFor(box)) => {
     const focused = view && document.activeElement === view.node;
     const now = zoomed ? within(options, zoomed) : options;
     view = drawn(now, width);

@@ -125,14 +125,20 @@ export function nothing(name, text) {
 
 // The width of a sheet of paper: what is drawn for a wide screen could not be read on it.
 const PAPER = 650;
+let printing = false;
+addEventListener("beforeprint", () => (printing = true));
+addEventListener("afterprint", () => (printing = false));
 
-// Calls `render` when the element's width changes, once to begin with, and for paper.
+// How wide to draw what is in an element.
+export const widthFor = (host) => (printing ? PAPER : host.clientWidth);
+
+// Calls `render` when the element's width changes, once to begin with, and for paper. There, nothing may grow after pages
+// have been counted: what is behind it would be cut off.
 export function onWidth(host, render) {
   let width = 0;
-  addEventListener("beforeprint", () => width > PAPER && render(PAPER));
-  addEventListener("afterprint", () => width > PAPER && render(width));
+  for (const turn of ["beforeprint", "afterprint"]) addEventListener(turn, () => width && render(widthFor(host)));
   new ResizeObserver(() => {
-    if (Math.abs(host.clientWidth - width) < 1 || !host.clientWidth) return;
+    if (printing || Math.abs(host.clientWidth - width) < 1 || !host.clientWidth) return;
     width = host.clientWidth;
     render(width);
   }).observe(host);

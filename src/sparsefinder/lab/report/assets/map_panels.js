@@ -1,7 +1,7 @@
 // The two matrices of a map, side by side: what is predicted, and what weights come of it. Both show the same part of it.
 
 import { data } from "report/data.js";
-import { figure, make, onWidth, schemes } from "report/elements.js";
+import { figure, make, onWidth, schemes, widthFor } from "report/elements.js";
 import { clampedView, drawMatrix, keepView, wholeView } from "report/map_canvas.js";
 import { pointing, pressing } from "report/map_input.js";
 import { saveButtons } from "report/saving.js";
@@ -77,7 +77,7 @@ function panelOf({ id, title, paint }) {
 
 function renderPanel({ canvas, box, paint }, { map, view, cursor }) {
   if (!box.clientWidth) return;
-  canvas.shape = drawMatrix(canvas, map, view, (i, j) => paint(map, i * map.m + j), cursor, box.clientWidth);
+  canvas.shape = drawMatrix(canvas, map, view, (i, j) => paint(map, i * map.m + j), cursor, widthFor(box));
 }
 
 // What pointer, keyboard and buttons can do.
