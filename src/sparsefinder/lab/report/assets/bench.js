@@ -97,7 +97,7 @@ function decades([low, high]) {
 const spotWords = (spot, measure) => [
   `${spot.length.toLocaleString("en")} tokens: ${duration(spot[measure])} (middle half ${duration(spot[`${measure}_low`])} to ${duration(spot[`${measure}_high`])})`,
   ...(measure === "alone" && spot.find ? [`finding ${duration(spot.find)}, attending ${duration(spot.attend)}`] : []),
-  ...(spot.recall === null ? [] : [`recall ${spot.recall.toFixed(3)}, sparsity ${percent(spot.sparsity)}`]),
+  ...(spot.recall === null ? [] : [`recall ${percent(spot.recall)}, sparsity ${percent(spot.sparsity)}`]),
   `${times(spot, measure === "alone" ? "to_softmax" : "forward_to_softmax")} as fast as softmax`,
 ];
 
@@ -107,7 +107,7 @@ const spread = (spot, name) =>
   spot[name] === null
     ? "–"
     : `${times(spot, name)} (${spot[`${name}_low`].toFixed(2)}–${spot[`${name}_high`].toFixed(2)})`;
-const share = (value) => (value === null ? "–" : value.toFixed(3));
+const share = (value) => (value === null ? "–" : percent(value));
 
 const HEADINGS = ["Recall", "Sparsity", "Find", "Attend", "× full entmax", "× softmax", "× softmax model"];
 const cells = (spot, ratio) => [
