@@ -236,11 +236,9 @@ def test_charts_are_saved_as_pictures_and_as_numbers(running: Browser, run: Cont
             if next(files) % 8 == 0:
                 page.wait_for_timeout(1500)
             with page.expect_download() as found:
-                # A key and not a click, which lands beside where late drawing moves the page.
                 page.get_by_role("button", name=label, exact=True).press("Enter")
             return found.value.suggested_filename, Path(found.value.path()).read_bytes()
 
-        # What is below the maps moves when they are drawn, which takes a while.
         page.wait_for_selector("#map-weights[data-shown]")
         name, content = saved("Save made-up recall as PNG")
         assert (name, content[:4]) == ("made-up-recall.png", b"\x89PNG")
