@@ -11,6 +11,7 @@ from rich.text import Text
 
 from .. import __version__
 from ..errors import InputError, SparsefinderError
+from .cli_results import leaderboard, points, report
 from .folder import check_folder
 from .progress import console
 from .saying import print_lines, saying_how_to_go_on
@@ -34,7 +35,6 @@ Changes = Annotated[
 Runs = Annotated[str, typer.Option(help="The folder that runs are kept in, or its URL: s3://bucket/runs.")]
 Engine = Annotated[str | None, typer.Option(help="Where the work is done, local or ray, if not as in the recipe.")]
 Address = Annotated[str | None, typer.Option(help="That of a Ray cluster: auto, HOST:6379, ray://HOST:10001.")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 
 def _version(asked: bool) -> None:
@@ -127,67 +127,8 @@ _stage("fit", "Learn projections and fit finders, after what comes before.", "ru
 _stage("sweep", "Measure the grid of settings, after what comes before. Finished points are kept.", "runs/demo-mlm")
 
 
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folder of a run, or of several.")],
-    pos: Annotated[str | None, typer.Option(help="A spaCy pipeline for parts of speech: en_core_web_sm, say.")] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="The page of several runs; beside the first, named after all, if not given.")
-    ] = None,
-) -> None:
-    """Write the report page and the figures of a run, from what there is; or one page that compares several runs.
-
-    Examples:
-        sparsefinder report runs/demo-mlm --pos en_core_web_sm
-
-        sparsefinder report runs/demo-mt-de runs/demo-mt-fr
-    """
-    from .quiet import quiet
-    from .recipe import load_recipe
-    from .run import say_unfinished
-
-    folders = [check_folder(run) for run in runs]
-    recipe = load_recipe(folders[0] / "recipe.yaml", [] if pos is None else [f"report.pos={pos}"])
-    quiet()
-    from .report import write_comparison, write_report
-
-    if len(folders) > 1:
-        print(f"The page: {write_comparison(folders, to)}")
-    else:
-        print(f"The page: {write_report(folders[0], recipe)}")
-    for folder in folders:
-        say_unfinished(folder)
-
-
-@app.command()
-def points(
-    run: RunPath,
-    sort: Annotated[str, typer.Option(help="A column of summary.csv, best first.")] = "hypervolume",
-    every: Annotated[bool, typer.Option("--all", help="More columns, for a terminal of 120.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print summary.csv instead of a table.")] = False,
-) -> None:
-    """Print how every method does: pairs skipped at high recall, and what is kept at the teacher's own sparsity.
-
-    All columns go to summary.csv in the folder of the run, and every point, with whether it is on its method's
-    frontier, to points.csv.
-
-    Examples:
-        sparsefinder points runs/demo-mlm
-
-        sparsefinder points runs/demo-mlm --sort recall_at_gold --all
-
-        sparsefinder points runs/demo-mlm --csv > methods.csv
-    """
-    from .run import say_unfinished, unfinished
-    from .sweep.printed import print_summary, summary_csv
-    from .sweep.summary import measured
-
-    folder = check_folder(run)
-    if not measured(folder):
-        want = ": ".join(filter(None, ["one that was swept", unfinished(folder)]))
-        raise InputError("RUN", f"{run}, where nothing was measured yet", want)
-    print(summary_csv(folder, sort), end="") if as_csv else print_summary(folder, sort, every)
-    say_unfinished(folder)
+for results in (report, points, leaderboard):
+    app.command()(results)
 
 
 @app.command()

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...files import write_text
+from ..leaderboard import standings
 from ..sweep.measured_setting import NO_PARAMETERS
 from ..sweep.summary import COSTED, RECALLS
 from .answer import shown_first
@@ -38,6 +39,7 @@ def compare(runs: Sequence[Content], path: Path) -> Path:
         "series": [series_data(one) for one in series], "shown": sorted(shown), "recall": None, "scores": None,
         "limits": _common([one.limits for one in recalls]), "wanted": COSTED,
         "runs": [_run(run, recall, series, path) for run, recall in zip(runs, recalls, strict=True)],
+        "leaderboard": _leaderboard(runs, series),
     }  # fmt: skip
     _share_axes(data["runs"])
     write_text(path, written(data))
@@ -63,6 +65,20 @@ def _run(run: Content, recall: Cloud, series: Sequence[Series], path: Path) -> d
         "score": None if run.score is None else run.score.to_page(), "methods": lines,
         "limits": None if scores is None else scores.limits,
     }  # fmt: skip
+
+
+def _leaderboard(runs: Sequence[Content], series: Sequence[Series]) -> list[dict[str, Any]]:
+    """The means over all runs, with the number of each method's line."""
+    numbers = {one.key: number for number, one in enumerate(series)}
+    return [
+        {
+            "series": numbers[one.method, one.inputs],
+            "place": one.place,
+            "teachers": len(one.teachers),
+            "means": one.means,
+        }
+        for one in standings([run.folder for run in runs])
+    ]
 
 
 def _share_axes(runs: Sequence[dict[str, Any]]) -> None:

@@ -8,13 +8,10 @@ import io
 import math
 from collections.abc import Container, Sequence
 
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-
 from ...errors import InputError
 from ...finders import finder_class
 from ..folder import RunFolder
+from ..tables import FIT, fitting, for_terminal
 from .measured import Key, Measured, measured_recall, measured_scores
 from .points import read_points
 from .settings import FULL, SOFTMAX
@@ -34,8 +31,6 @@ LEGEND = {
     "volume": "volume: the area under the frontier of sparsity and recall; 1 is all for nothing",
 }
 NOT_REACHED, NOT_MEASURED = "never", "–"
-FIT = 80
-UNBOUNDED = 1000
 
 
 def print_summary(folder: RunFolder, sort: str = "hypervolume", every: bool = False) -> None:
@@ -45,37 +40,17 @@ def print_summary(folder: RunFolder, sort: str = "hypervolume", every: bool = Fa
     """
     rows, scores = _sorted(write_summary(folder), sort), measured_scores(folder)
     metric = None if scores is None else scores.measure
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        # A file has no width. What fits a terminal fits it, and what does not is not cut.
-        console = Console(highlight=False, width=120 if every else FIT)
+    console = for_terminal(120 if every else FIT)
     for line in _full(measured_recall(folder), scores):
         console.print(line)
     rows = [row for row in rows if row["method"] != FULL.method]
     digits = 0 if scores is None else _digits(scores.full)
     shown = [name for name in (EVERY if every else SHOWN) if metric or "score" not in name]
     columns = [[_heading(name, metric), *(_cell(row, name, digits) for row in rows)] for name in shown]
-    for table in _tables([_label(row) for row in rows], columns, console):
+    for table in fitting("method", [_label(row) for row in rows], columns, console):
         console.print(table)
     for line in _legend({cell for _, *cells in columns for cell in cells}, every):
         console.print(line, style="dim")
-
-
-def _tables(labels: Sequence[str], columns: Sequence[Sequence[str]], console: Console) -> list[Table]:
-    """All columns beside each other, or as many as there is room for and the others below: no number is cut."""
-    for count in range(len(columns), 0, -1):
-        table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-        table.add_column("method", no_wrap=True)
-        for heading, *_ in columns[:count]:
-            table.add_column(heading, justify="right", no_wrap=True)
-        for place, label in enumerate(labels, 1):
-            table.add_row(label, *(column[place] for column in columns[:count]))
-        if (
-            count == 1
-            or console.measure(table, options=console.options.update(max_width=UNBOUNDED)).maximum <= console.width
-        ):
-            return [table, *_tables(labels, columns[count:], console)]
-    return []
 
 
 def summary_csv(folder: RunFolder, sort: str = "hypervolume") -> str:

@@ -36,8 +36,36 @@ export function showComparison() {
           }),
         ),
     ),
+    leaderboard(runs.length),
     comparison(runs),
   );
+}
+
+// Means over all runs, the best first; what was not measured in all of them has no place.
+function leaderboard(runs) {
+  const headings = [
+    "Hypervolume",
+    ...["80", "90", "95"].map((level) => `Found at ${level} % sparsity`),
+    ...["95", "99"].map((level) => `Skipped at ${level} % recall`),
+    "Finding, of all scores",
+    "Times as fast as softmax, shortest",
+    "longest",
+  ];
+  const share = (value) => (value === null ? "–" : percent(value));
+  const times = (value) => (value === null ? "–" : value.toFixed(2));
+  const rows = data.leaderboard.map(({ series, place, teachers, means }) => {
+    const look = data.series[series];
+    const measured = place === null ? `measured in ${teachers} of ${runs}` : look.whose;
+    return [
+      make("span", { class: "method" }, swatch(look), make("span", {}, look.label, make("small", {}, measured))),
+      place === null ? "–" : String(place),
+      means.hypervolume.toFixed(3),
+      ...["recall_at_80", "recall_at_90", "recall_at_95"].map((name) => share(means[name])),
+      ...["sparsity_at_95", "sparsity_at_99", "cost_at_95"].map((name) => share(means[name])),
+      ...["shortest_to_softmax", "longest_to_softmax"].map((name) => times(means[name])),
+    ];
+  });
+  return table("Leaderboard: means over all runs", ["Method", "Place", ...headings], rows, "stack");
 }
 
 // The sparsity of each method at a high recall, and its hypervolume, in every run.
