@@ -26,10 +26,10 @@ from .extras import tqdm
 from .files import folder_at, read_json, reading, whole_file, write_text
 from .finders import Finder, Fitting, finder_class
 from .finders.state import restored, state_of
-from .fitting import Choice, Wanted, candidates, choose, fit_finder, learn_maps, map_settings, seeded
+from .fitting import Choice, Wanted, candidates, choose, enough_steps, fit_finder, learn_maps, map_settings, seeded
 from .hub import folder_of, push
 from .learning.projection import Projection
-from .traces.store import Samples, Site, Traces
+from .traces.store import Site, Traces
 
 __all__ = ["Sparsefinder"]
 
@@ -109,7 +109,7 @@ class Sparsefinder(Mapping[Site, Finder]):
         inputs: "projected" by learned maps, "pca" or "raw"; what the method is made for if None.
         projections: learned maps, where they are there already.
         how: the seed, and how maps and centroids are learned.
-        batch: sequences to a step of learning.
+        batch: sequences to a step of learning, at the most: fewer where steps would be too few (`enough_steps`).
         progress: a bar over the layers, and one over the steps of learning with the loss.
         """
         wanted = None if recall is None and sparsity is None else Wanted(recall, sparsity)
@@ -146,7 +146,7 @@ class Sparsefinder(Mapping[Site, Finder]):
                 key = repr(map_settings(one))
                 if key not in learned:
                     given = projections[site] if projections is not None and inputs == "projected" else None
-                    learned[key] = given or _learned(inputs, one, samples, how, site, progress)
+                    learned[key] = given or _learned(inputs, one, traces, site, stop, batch, how, progress)
                 own = one if "seed" in settings else seeded(one, how.seed)
                 fitted.append(fit_finder(own, samples, how, learned[key]).at(traces.place(*site)))
             found = Choice(fitted[0])
@@ -210,13 +210,18 @@ class Sparsefinder(Mapping[Site, Finder]):
         return push(name, replace(self, about=about).save_pretrained, card(self, about, use), **options)
 
 
-def _learned(inputs: str, one: Finder, samples: Samples, how: Fitting, site: Site, progress: bool) -> Projection | None:
+def _learned(
+    inputs: str, one: Finder, traces: Traces, site: Site, stop: int, batch: int, how: Fitting, progress: bool
+) -> Projection | None:
     """The maps of a layer, with a bar over the steps of learning."""
+    size, how = enough_steps(stop, batch, how)
+    samples = traces.samples(*site, size, stop=stop, seed=how.seed)
     with ExitStack() as stack:
         if inputs != "projected":
             return learn_maps(inputs, one, samples, how)
         name = f"{site[0]} layer {site[1]}"
-        bar = stack.enter_context(tqdm(total=len(samples), desc=name, disable=not progress, leave=False))
+        bar = tqdm(total=len(samples) * how.epochs, desc=name, disable=not progress, leave=False)
+        stack.enter_context(bar)
 
         def show(step: int, loss: float) -> None:
             bar.update()

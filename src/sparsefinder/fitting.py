@@ -20,7 +20,20 @@ from .learning.moments import principal
 from .learning.projection import Projection
 from .learning.sample import Sample
 
-__all__ = ["Choice", "Wanted", "candidates", "choose", "fit_finder", "learn_maps", "map_settings", "seeded"]
+__all__ = [
+    "Choice",
+    "Wanted",
+    "candidates",
+    "choose",
+    "enough_steps",
+    "fit_finder",
+    "learn_maps",
+    "map_settings",
+    "seeded",
+]
+
+# Steps of learning maps, at the least: about as many as the paper's 500 sequences make, 16 to a step.
+STEPS = 32
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,15 @@ class Choice:
 def map_settings(one: Finder) -> dict[str, Any]:
     """What the maps that a finder compares in are learned for, besides the layer: its blocks, say."""
     return {name: getattr(one, name) for name, role in roles(type(one)) if role == "maps"}
+
+
+def enough_steps(count: int, batch: int, how: Fitting) -> tuple[int, Fitting]:
+    """How many sequences of so many to a step of learning maps, and how: so that there are `STEPS` steps at least.
+
+    Few sequences come in smaller batches than asked for, which takes no longer, and if need be several times.
+    """
+    size = max(1, min(batch, count // STEPS))
+    return size, replace(how, epochs=max(how.epochs, -(-STEPS // -(-count // size))))
 
 
 def learn_maps(

@@ -113,6 +113,25 @@ def test_a_budget_leaves_the_rest_to_the_next_call(clean: RunFolder) -> None:
     assert "2 of 3 units are left" in said[0]
 
 
+def test_a_budget_bounds_fitting_too(tmp_path: Path) -> None:
+    said: list[str] = []
+    folder = run_folder(tmp_path)
+    asked = Asked(FEW.entries[:3], (16,), repeats=50, budget=1e-6)
+    subject = of_run(folder.path)
+    for count in (1, 2, 3):
+        # What was fitted before is timed again beside what is new: only times of one unit can be compared.
+        rows = bench(subject, asked, said.append)
+        assert [Entry.of_row(row) for row in rows] == [*REFERENCES, *FEW.entries[:count]]
+        assert len(times_of(folder)) == 1
+    late = [line for line in said if line.startswith("No time to fit")]
+    assert len(late) == 2
+    assert "distance, window, size 5" in late[0]
+    assert "distance" not in late[1]
+    # All of it is there now.
+    assert bench(subject, asked, said.append) == rows
+    assert "were measured before" in said[-1]
+
+
 def test_maps_of_the_fit_stage_are_taken(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, until="fit")
     (distance,) = entries_of("distance")

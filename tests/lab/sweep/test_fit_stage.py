@@ -1,5 +1,6 @@
 """The fit stage: what the finders' own fitting learns, once, on any number of processes, going on after a kill."""
 
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from sparsefinder.lab.sweep.fit_stage import fit
 from sparsefinder.lab.sweep.run_finders import RunFinders
 from sparsefinder.lab.sweep.settings import expand
 from sparsefinder.learning.learn import learn
-from sparsefinder.traces.store import Traces
+from sparsefinder.learning.projection import Projection
+from sparsefinder.traces.store import Site, Traces
 
 from .runs import folder, recipe
 
@@ -26,6 +28,13 @@ KMEANS = [{"method": "kmeans", "clusters": [3, 6], "top_k": [1, 2]}, {"method": 
 def _contents(run: RunFolder) -> dict[str, bytes]:
     root = run / "finders"
     return {str(file.relative_to(root)): file.read_bytes() for file in sorted(root.rglob("*")) if file.is_file()}
+
+
+def learned(traces: Traces, site: Site, **more: Any) -> Projection:
+    """Few sequences come one at a time, as often as it takes for 32 steps."""
+    samples = traces.samples(*site, 1, seed=0)
+    assert len(samples) < 64
+    return learn(samples, 4, epochs=math.ceil(32 / len(samples)), **more)
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +48,9 @@ def test_fitted_finders_are_what_they_would_be_alone(fitted: RunFolder) -> None:
     assert sorted(path.name for path in (fitted / "finders").iterdir() if not path.name.startswith(".")) == [
         "kmeans-projected-clusters=3", "kmeans-projected-clusters=6", "projection", "routing-raw-clusters=3",
     ]  # fmt: skip
-    samples = Traces.open(fitted / "traces/train").samples("decoder", 1, 4, seed=0)
-    projection = learn(samples, 4)
+    traces = Traces.open(fitted / "traces/train")
+    samples = traces.samples("decoder", 1, 4, seed=0)
+    projection = learned(traces, ("decoder", 1))
     wanted = KMeans(6, 2, projection).fit(samples, Fitting(restarts=2))
     (setting,) = expand(Method(method="kmeans", settings={"clusters": 6, "top_k": 2}))
     found = RunFinders(fitted, 0).at(setting, ("decoder", 1))
@@ -57,14 +67,14 @@ def test_maps_are_learned_for_blocks_and_how_they_are_pooled(tmp_path: Path) -> 
     run = folder(tmp_path)
     given = {"block": 2, "k": 1, "pooling": ["mean", "concat"]}
     fit(run, recipe([{"method": "block-topk", **given}]))
-    samples = Traces.open(run / "traces/train").samples("encoder", 0, 4, seed=0)
-    found = {}
+    traces, found = Traces.open(run / "traces/train"), {}
     for setting in expand(Method(method="block-topk", settings=given)):
         one = RunFinders(run, 0).at(setting, ("encoder", 0))
         assert isinstance(one, BlockTopK)
         assert one.projection is not None
         found[one.pooling] = one.projection.queries
-        assert torch.equal(one.projection.queries, learn(samples, 4, block=2, pooling=one.pooling).queries)
+        wanted = learned(traces, ("encoder", 0), block=2, pooling=one.pooling)
+        assert torch.equal(one.projection.queries, wanted.queries)
     assert not torch.equal(found["mean"], found["concat"])
 
 

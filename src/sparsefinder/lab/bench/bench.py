@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -65,7 +65,12 @@ def bench(subject: Subject, asked: Asked, say: Say = print) -> list[Row]:
                 say(f"The budget is used up: {left} of {len(units)} units are left for the same command to go on with")
                 break
             share = None if asked.budget is None else (asked.budget - spent) / left
-            write_unit(files[unit], _measured(subject, asked, unit, share, bar, say))
+            fitted, fits = _fitted(subject, asked, unit, share, bar, say)
+            if len(fitted.entries) < len(unit.entries):
+                # Not the file of the whole unit, which the same command makes as soon as there is time.
+                files[unit] = _file(subject, asked, fitted)
+            seconds = None if share is None else share - (time.monotonic() - started - spent)
+            write_unit(files[unit], _measured(subject, asked, unit, fits, seconds, bar))
             left -= 1
             bar.update()
     return [row for unit in units if files[unit].is_file() for row in unit_rows(files[unit])]
@@ -124,21 +129,47 @@ def _content(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _measured(subject: Subject, asked: Asked, unit: Unit, seconds: float | None, bar: Steps, say: Say) -> list[Row]:
-    """The rows of a unit. Finders are fitted before, and what is left of the seconds goes into turns."""
+def _fitted(
+    subject: Subject, asked: Asked, unit: Unit, seconds: float | None, bar: Steps, say: Say
+) -> tuple[Unit, dict[Entry, Mapping[Site, Finder]]]:
+    """The finders of a unit, and the unit without what there was no time to begin fitting: one anew there always is."""
     started = time.monotonic()
     bar.note(f"{unit.name}: traces")
-    train, valid = subject.traces(unit.length)
+    train, _ = subject.traces(unit.length)
     mapped = subject.mapped(unit.length)
     fits = Fits(subject.folder / "bench", subject.key(unit.length), train, mapped, asked.recall, subject.how)
     finders: dict[Entry, Mapping[Site, Finder]] = {}
+    late: list[Entry] = []
+    anew = 0
     for entry in unit.entries:
+        if entry.finds and not fits.has(entry):
+            if anew and seconds is not None and time.monotonic() - started >= seconds:
+                late.append(entry)
+                continue
+            anew += 1
         bar.note(f"{unit.name}: fitting {entry.label}")
         try:
             finders[entry] = _with_extra(fits.of(entry), asked, unit) if entry.finds else {}
         except InputError as error:
             # Blocks as long as the sequences have nothing to learn from, say: no reason not to measure the others.
             say(f"{entry.label} is left out of {unit.name}: {error}")
+    if late:
+        names = ", ".join(entry.label for entry in late)
+        say(f"No time to fit for {unit.name}: {names}. The same command goes on with them.")
+    return replace(unit, entries=tuple(entry for entry in unit.entries if entry not in late)), finders
+
+
+def _measured(
+    subject: Subject,
+    asked: Asked,
+    unit: Unit,
+    finders: Mapping[Entry, Mapping[Site, Finder]],
+    seconds: float | None,
+    bar: Steps,
+) -> list[Row]:
+    """The rows of a unit, with as many turns as fit into the seconds."""
+    started = time.monotonic()
+    _, valid = subject.traces(unit.length)
     bar.note(f"{unit.name}: recall")
     found, gold, sequences = quality(finders, valid)
     bar.note(f"{unit.name}: times")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from ...files import whole_file
 from ...finders import Finder, Fitting, finder_class
 from ...finders.base import roles
 from ...fitted import CONFIG, Sparsefinder
-from ...fitting import learn_maps, map_settings
+from ...fitting import enough_steps, learn_maps, map_settings
 from ...learning.projection import Projection
 from ...traces.store import Site, Traces
 from ..folder import key_of
@@ -26,8 +26,8 @@ VERSION = 1
 # The share of sequences that settings are chosen on, as in `Sparsefinder.fit`, and how many tokens that is at the most:
 # looking at every setting of a grid takes long. Maps are not learned from these.
 HELD_OUT, MOST_HELD = 0.2, 4096
-# Steps of learning a map, about: as many as the paper's 500 sequences make.
-STEPS = 32
+# Sequences to a step of learning a map.
+BATCH = 16
 
 
 class Fits:
@@ -43,15 +43,29 @@ class Fits:
 
     def of(self, entry: Entry) -> Mapping[Site, Finder]:
         """The finder of every layer, with its settings."""
-        wanted = entry.wanted(self.recall)
-        if wanted is not None:
-            return self._fitted(entry, entry, {"held_out": self._held_out, **wanted.as_settings})
-        # What differs in the dial alone is fitted once.
-        dials = {dial.field for dial in finder_class(entry.method).about.dials}
-        shared = Entry(entry.method, tuple(each for each in entry.parameters if each[0] not in dials))
-        found = self._fitted(shared, entry, {})
-        turn = [value for name, value in entry.parameters if name in dials]
+        found = self._fitted(entry)
+        if entry.wanted(self.recall) is not None:
+            return found
+        turn = [value for name, value in entry.parameters if name in _dials(entry)]
         return {site: one.turned(turn[0]) for site, one in found.items()} if turn else found
+
+    def has(self, entry: Entry) -> bool:
+        """Whether it was fitted before."""
+        return (self._path(entry) / CONFIG).is_file()
+
+    def _path(self, entry: Entry) -> Path:
+        """Where its finders are kept. What differs in the dial alone is fitted once."""
+        shared = entry
+        if entry.wanted(self.recall) is None:
+            own = tuple(each for each in entry.parameters if each[0] not in _dials(entry))
+            shared = Entry(entry.method, own)
+        key = key_of(self._made_of, shared.method, shared.as_json, self._chosen(entry))
+        return self.folder / "finders" / f"{shared.name}-{key}"
+
+    def _chosen(self, entry: Entry) -> dict[str, float]:
+        """What its settings are chosen for, and on how much; nothing where it says all of them."""
+        wanted = entry.wanted(self.recall)
+        return {} if wanted is None else {"held_out": self._held_out, **wanted.as_settings}
 
     @property
     def _held_out(self) -> float:
@@ -59,10 +73,9 @@ class Fits:
         most = max(1, MOST_HELD // first.q.shape[2])
         return min(HELD_OUT, most / len(self.traces.samples(*self.traces.sites[0], batch=1)))
 
-    def _fitted(self, named: Entry, entry: Entry, chosen: dict[str, float]) -> Sparsefinder:
-        key = key_of(self._made_of, named.method, named.as_json, chosen)
-        path = self.folder / "finders" / f"{named.name}-{key}"
-        if (path / CONFIG).is_file():
+    def _fitted(self, entry: Entry) -> Sparsefinder:
+        path = self._path(entry)
+        if self.has(entry):
             return Sparsefinder.from_pretrained(path)
         with warnings.catch_warnings():
             # That a recall is not reached is seen in what is measured.
@@ -70,7 +83,7 @@ class Fits:
             maps = self._maps(entry) if entry.inputs == "projected" else None
             found = Sparsefinder.fit(
                 self.traces, entry.method, how=self.how, inputs=entry.inputs, projections=maps, progress=False,
-                **chosen, **entry.settings,  # type: ignore[arg-type]
+                **self._chosen(entry), **entry.settings,  # type: ignore[arg-type]
             )  # fmt: skip
         found.save_pretrained(path)
         return found
@@ -97,13 +110,15 @@ class Fits:
     def _learned(self, one: Finder, site: Site) -> Projection:
         every = len(self.mapped.samples(*site, batch=1))
         stop = max(1, min(every - 1, round(every * (1 - HELD_OUT))))
-        # Of few sequences, smaller batches and more passes, so that there are as many steps.
-        batch = max(1, min(16, stop // STEPS))
-        epochs = max(self.how.epochs, STEPS // -(-stop // batch))
+        batch, enough = enough_steps(stop, BATCH, self.how)
         samples = self.mapped.samples(*site, batch=batch, stop=stop, seed=self.how.seed)
-        learned = learn_maps("projected", one, samples, replace(self.how, epochs=epochs))
+        learned = learn_maps("projected", one, samples, enough)
         assert learned is not None
         return learned
+
+
+def _dials(entry: Entry) -> set[str]:
+    return {dial.field for dial in finder_class(entry.method).about.dials}
 
 
 def _maps_name(one: Finder) -> str:

@@ -39,6 +39,7 @@ class Fit(Part):
     r: int = Field(4, ge=1)
     margin: float = Field(1.0, gt=0)
     learning_rate: float = Field(0.01, gt=0)
+    # Sequences to a step, and passes over them. Of few sequences, fewer to a step and more passes: `enough_steps`.
     batch: int = Field(16, ge=1)
     epochs: int = Field(1, ge=1)
     # One map for queries and keys, or one each; the loss of a query summed over its gold keys, or of each by itself.

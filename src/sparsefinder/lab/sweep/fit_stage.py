@@ -18,7 +18,7 @@ from ...files import whole_file, whole_folder, write_text
 from ...finders import Finder, Fitting
 from ...finders.dials import Needs
 from ...fitted import Sparsefinder
-from ...fitting import fit_finder, learn_maps
+from ...fitting import enough_steps, fit_finder, learn_maps
 from ...learning.sample import Sample, mapped
 from ...traces.store import Samples, Site, Traces
 from ..engines import Job, run_jobs, shares
@@ -31,7 +31,7 @@ from .settings import Setting, expand_all
 __all__ = ["fit", "fit_settings", "settings_of"]
 
 # Changes when what is fitted changes for reasons that no recipe shows.
-VERSION = 3
+VERSION = 4
 # Sequences that dials are set on, at most.
 MOST_HELD = 32
 Work = Callable[[RunFolder, Recipe, Site, Sequence["_Task"]], None]
@@ -124,8 +124,11 @@ def _join(parts: Sequence[Path], sites: Sequence[Site], target: Path) -> None:
 
 def _learn_maps(folder: RunFolder, recipe: Recipe, site: Site, todo: Sequence[_Task]) -> None:
     """The job: some maps of one layer."""
+    traces = Traces.open(folder / "traces/train")
+    size, enough = enough_steps(len(traces.samples(*site, batch=1)), recipe.fit.batch, how(recipe))
+    samples = traces.samples(*site, size, seed=recipe.seed)
     for task in todo:
-        maps = learn_maps(task.setting.inputs, task.setting.finder, _samples(folder, recipe, site), how(recipe))
+        maps = learn_maps(task.setting.inputs, task.setting.finder, samples, enough)
         assert maps is not None
         with whole_file(task.part(folder, site)) as file:
             maps.save(file)
@@ -137,7 +140,8 @@ def _fit_layer(folder: RunFolder, recipe: Recipe, site: Site, todo: Sequence[_Ta
     import sklearn.cluster  # noqa: F401
     from threadpoolctl import threadpool_limits
 
-    finders, raw = RunFinders(folder, recipe.seed), _samples(folder, recipe, site)
+    finders = RunFinders(folder, recipe.seed)
+    raw = finders.traces.samples(*site, recipe.fit.batch, seed=recipe.seed)
     kept: dict[str, list[Sample]] = {}
     with threadpool_limits(1):
         for task in todo:
@@ -179,10 +183,6 @@ def how(recipe: Recipe) -> Fitting:
         recipe.seed, asked.tokens, asked.restarts, asked.r, asked.margin, asked.learning_rate, asked.epochs,
         asked.shared, asked.summed,
     )  # fmt: skip
-
-
-def _samples(folder: RunFolder, recipe: Recipe, site: Site) -> Samples:
-    return Traces.open(folder / "traces/train").samples(*site, recipe.fit.batch, seed=recipe.seed)
 
 
 def _held(traces: Traces, site: Site) -> Samples:
