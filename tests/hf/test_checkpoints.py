@@ -81,7 +81,7 @@ def test_a_softmax_checkpoint_is_not_guessed_at(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="alpha: got none for .*, want alpha=1.5"):
         load_model(tmp_path)
     switched = load_model(tmp_path, alpha=2.0)
-    assert switched.config.entmax == {"alpha": 2.0, "learned": False}
+    assert switched.config.entmax == {"alpha": 2.0, "learned": False, "scaled": False}
     save_model(switched, tmp_path / "two")
     with pytest.raises(InputError, match="alpha: got 1.5, want none, or its own"):
         load_model(tmp_path / "two", alpha=1.5)

@@ -29,9 +29,13 @@ from ..hub import folder_of, push
 from .alphas import Alpha, alpha_of
 from .interface import register
 from .models import Finders, finders_for, finders_of, sites, use_entmax, use_finders
+from .scaling import NAMES
 
 __all__ = ["load_model", "push_model", "save_model"]
 
+# Weights that attention has besides those of the model's class: of α, and of scaling by length.
+LOGIT = "entmax_logit"
+LEARNED = (LOGIT, *NAMES)
 # What says where on the hub a checkpoint is, of the arguments of `from_pretrained`.
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "revision", "token")
 USE = """
@@ -79,7 +83,7 @@ def load_model(
         raise InputError("alpha", alpha, f"{want}. To train it on with another, call use_entmax on the loaded model")
     register()
     kind = _class_of(config, model_class)
-    with _expecting_learned_alpha(kind):
+    with _expecting_learned(kind):
         model = kind.from_pretrained(name_or_path, **kwargs)
     if saved is None:
         use_entmax(model, 1.5 if alpha is None else alpha, learn=bool(learn), backend=backend)
@@ -162,30 +166,37 @@ def _restore_alpha(
 ) -> None:
     """Switch a model to the α that it was trained with."""
     learn = saved["learned"] if learn is None else learn
-    use_entmax(model, saved["alpha"], learn=learn, backend=backend)
-    if saved["learned"] and learn:
+    # Checkpoints from before there was scaling do not say that there is none.
+    scaled = saved.get("scaled", False)
+    use_entmax(model, saved["alpha"], learn=learn, scaled=scaled, backend=backend)
+    if scaled or (saved["learned"] and learn):
         # A trainer's checkpoint has them as weights; its config still has those of the start.
-        model.load_state_dict(_learned_alpha(name_or_path, options), strict=False)
+        found = _learned(name_or_path, options)
+        model.load_state_dict(found if learn else _without(found, LOGIT), strict=False)
         model.config.entmax["alpha"] = alpha_of(model)
 
 
 @contextmanager
-def _expecting_learned_alpha(kind: type[PreTrainedModel]) -> Iterator[None]:
-    """Let a class load checkpoints with learned α without a warning about weights it does not know."""
+def _expecting_learned(kind: type[PreTrainedModel]) -> Iterator[None]:
+    """Let a class load checkpoints with what attention learned without a warning about weights it does not know."""
     before = kind._keys_to_ignore_on_load_unexpected
-    kind._keys_to_ignore_on_load_unexpected = [*(before or ()), r"entmax_logit$"]
+    kind._keys_to_ignore_on_load_unexpected = [*(before or ()), *(rf"{name}$" for name in LEARNED)]
     try:
         yield
     finally:
         kind._keys_to_ignore_on_load_unexpected = before
 
 
-def _learned_alpha(name_or_path: str | Path, options: Mapping[str, Any]) -> dict[str, Tensor]:
+def _without(found: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key: each for key, each in found.items() if not key.endswith(name)}
+
+
+def _learned(name_or_path: str | Path, options: Mapping[str, Any]) -> dict[str, Tensor]:
     folder = folder_of(name_or_path, ["*.safetensors"], "a folder with a model, or its name on the hub", **options)
     found: dict[str, Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, "pt") as tensors:
-            found |= {name: tensors.get_tensor(name) for name in tensors.keys() if name.endswith("entmax_logit")}  # noqa: SIM118
+            found |= {name: tensors.get_tensor(name) for name in tensors.keys() if name.endswith(LEARNED)}  # noqa: SIM118
     return found
 
 

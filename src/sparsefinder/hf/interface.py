@@ -22,6 +22,7 @@ from ..traces.record import Record
 from .attend import Attend, Sink, Use
 from .indexed import from_index
 from .masking import Mask, Turn, entmax_mask, from_tensor, refuse_export
+from .scaling import scaled
 
 __all__ = ["NAME", "register"]
 
@@ -69,6 +70,7 @@ def entmax_attention(
     mask, bias = _mask_and_bias(module, attention_mask, position_bias, query, key)
     if attend.kind == "decoder" and key.shape[2] > mask.query_offset + query.shape[2]:
         mask, key, value, bias = _without_room(mask.query_offset + query.shape[2], mask, key, value, bias)
+    query = scaled(module, attend, mask, query, key)
     alpha = attend.alpha_of(module)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     weighed = _weights_wanted(kwargs)

@@ -24,6 +24,7 @@ from .attend import Attend, Use, Within, opened
 from .generating import prepare_own_caches
 from .interface import NAME, register
 from .recomputing import carry_uses
+from .scaling import set_scaling
 from .sites import chosen_sites, find_sites, sites
 
 __all__ = ["alpha_of", "finders_for", "finders_of", "predicting", "record", "sites", "use_entmax", "use_finders"]
@@ -32,27 +33,32 @@ Finders = Finder | Mapping[Any, Finder] | Callable[[str, int], Finder | None]
 
 
 def use_entmax(
-    model: PreTrainedModel, alpha: Alpha = 1.5, *, learn: bool = False, backend: str = "auto"
+    model: PreTrainedModel, alpha: Alpha = 1.5, *, learn: bool = False, scaled: bool = False, backend: str = "auto"
 ) -> PreTrainedModel:
     """Switch every attention layer of a model to entmax. Changes the model and returns it.
 
     >>> use_entmax(model)                                             # 1.5 everywhere
     >>> use_entmax(model, {"encoder": 1.5, "cross": [1.3, 1.4, 1.5]})  # by kind and layer; a list of lists: by head
     >>> use_entmax(model, learn=True)                                 # one learned α in (1, 2) per head
+    >>> use_entmax(model, scaled=True)                                # ASEntmax: scores by length, as heads learn
 
-    Kinds that are not named have 1.5.
+    scaled: scores grow with the logarithm of the number of keys, by as much as every head learns (`hf/scaling.py`);
+    the model begins as it is. Kinds that are not named have 1.5.
     The α is kept in `model.config.entmax`, so that a checkpoint says what it was trained with.
     """
     register()
     found = list(find_sites(model).values())
+    check_type("scaled", scaled, bool, "True or False")
     _check_backend(backend)
     alphas = alphas_for(alpha, [attend for _, attend in found], learn)
     model.set_attn_implementation(NAME)
+    width = model.config.get_text_config().hidden_size if scaled else None
     for (module, attend), own in zip(found, alphas, strict=True):
         attend.for_good = Use(backend=backend)
         set_alpha(module, attend, own, learn)
+        set_scaling(module, attend, width)
         module.sparsefinder = attend  # type: ignore[assignment]
-    model.config.entmax = {"alpha": alpha_of(model), "learned": learn}
+    model.config.entmax = {"alpha": alpha_of(model), "learned": learn, "scaled": scaled}
     # Transformers does not save which implementation a model uses, and would load it with softmax. With this entry in
     # its config.json it asks for entmax by name, and so refuses where Sparsefinder is not there to provide it.
     model.config.attn_implementation = NAME
