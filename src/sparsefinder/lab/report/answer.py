@@ -21,10 +21,10 @@ from ..sweep.summary import COSTED
 from .bench import BenchResults
 from .charts import Cloud
 from .methods import Series
-from .rankings import UNKNOWN, Ranked, reaching, rivals
+from .rankings import UNKNOWN, Ranked, ranking, reaching, rivals
 from .timing import RunningTimes, Spot
 
-__all__ = ["Answer", "answer", "shown_first"]
+__all__ = ["Answer", "answer", "leading", "shown_first"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,12 @@ def named(found: Sequence[Ranked]) -> list[Ranked]:
         kind = methods().get(one.series.method)
         families.setdefault("" if kind is None else kind.about.family, one)
     return list(families.values())
+
+
+def leading(recall: Cloud) -> int:
+    """The number of the series that the answer leads with; where it names none, of the one that finds most."""
+    found = reaching(recall, COSTED, COSTED) or ranking(recall)
+    return recall.series.index(found[0].series) if found else 0
 
 
 def shown_first(recall: Cloud) -> list[int]:

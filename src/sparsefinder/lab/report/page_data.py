@@ -7,7 +7,7 @@ from typing import Any
 from ...describing import does, whose
 from ..sweep.measured_setting import NO_PARAMETERS
 from ..sweep.summary import COSTED, RECALLS
-from .answer import shown_first
+from .answer import leading, shown_first
 from .charts import SLIDER_STEPS, compared_at, dash, head_names
 from .clusters import SIDES
 from .content import Content
@@ -71,6 +71,7 @@ def _recall(content: Content) -> dict[str, Any]:
             "frontiers": [one.to_page() for one in content.heads],
             "sliderSteps": SLIDER_STEPS,
             "compared": compared_at(recall),
+            "leading": leading(recall),
         },
     }
 

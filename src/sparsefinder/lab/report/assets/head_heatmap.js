@@ -46,14 +46,13 @@ export function heatmap(set) {
   return node;
 }
 
-// It starts with the first method that competes.
+// It starts with the method that the answer leads with.
 function methodChoice(update) {
-  const first = data.methods.find((line) => data.series[line.series].competes) ?? data.methods[0];
   const { label, select } = choice(
     "Method",
     data.methods.map((line) => ({ value: line.series, text: data.series[line.series].label })),
     update,
-    { key: "heat", start: first.series },
+    { key: "heat", start: data.heads.leading },
   );
   return { node: label, series: () => Number(select.value) };
 }
