@@ -21,7 +21,7 @@ from ..core.entmax import entmax
 from ..core.graph import Graph
 from .call import Call
 
-__all__ = ["refusal", "run", "weights"]
+__all__ = ["dense_weights", "refusal", "run", "weights"]
 
 # What gathering the key and the value of one listed pair costs, in units of one pair of the dense way: measured.
 GATHER = 20
@@ -46,7 +46,7 @@ def weights(call: Call) -> Float[Tensor, "batch heads n m"]:
     places = [torch.zeros(0, 4, dtype=torch.long, device=call.q.device)]
     values = [torch.zeros(0, dtype=call.dtype, device=call.q.device)]
     for queries in _chunks(call):
-        p = _dense_weights(call, queries)
+        p = dense_weights(call, queries)
         place = p.nonzero()
         values.append(p[tuple(place.unbind(-1))])
         place[:, 2] += queries.start
@@ -72,13 +72,14 @@ def _chunks(call: Call) -> Iterator[slice]:
 
 
 def _dense_chunk(call: Call, queries: slice) -> Float[Tensor, "batch heads count e"]:
-    p = torch.nn.functional.dropout(_dense_weights(call, queries), call.dropout)
+    p = torch.nn.functional.dropout(dense_weights(call, queries), call.dropout)
     batch, heads, count, m = p.shape
     by_key_head = p.reshape(batch, call.k.shape[1], call.groups * count, m)
     return (by_key_head @ call.v.to(p.dtype)).reshape(batch, heads, count, call.v.shape[-1])
 
 
-def _dense_weights(call: Call, queries: slice) -> Float[Tensor, "batch heads count m"]:
+def dense_weights(call: Call, queries: slice) -> Float[Tensor, "batch heads count m"]:
+    """The weights of some queries, in a matrix."""
     q = call.q[:, :, queries].to(call.dtype) * call.scale
     batch, heads, count, d = q.shape
     by_key_head = q.reshape(batch, call.k.shape[1], call.groups * count, d)

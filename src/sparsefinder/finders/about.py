@@ -101,9 +101,11 @@ class Place:
 
     kind: "encoder", "decoder" or "cross".
     alpha: one number, or one per head.
+    mass: the share of a row's weight that is gold, as `gold_graph` takes it.
     """
 
     kind: str
     layer: int
     scale: float | None = None
     alpha: float | tuple[float, ...] = 1.5
+    mass: float | None = None

@@ -27,21 +27,23 @@ class Oracle(Finder):
 
     alpha: one for all heads, or one per head.
     scale: what scores are multiplied by; 1 / √d if None.
+    mass: the share of a row's weight that is gold, as `gold_graph` takes it.
     """
 
     alpha: float | Float[Tensor, " heads"] = field(default=1.5, metadata=RUN)
     scale: float | None = field(default=None, metadata=RUN)
+    mass: float | None = field(default=None, metadata=RUN)
 
     about = About(
         "oracle", "gold graph", "reference", compares="scores", bound=True, look=Look("#555555", "#bbbbbb", "4")
     )
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
-        return gold_graph(q, k, self.alpha, grid.layout, self.scale)
+        return gold_graph(q, k, self.alpha, grid.layout, self.scale, mass=self.mass)
 
     def at(self, place: Place) -> Oracle:
         alpha = torch.tensor(place.alpha) if isinstance(place.alpha, tuple) else place.alpha
-        return replace(self, alpha=alpha, scale=place.scale)
+        return replace(self, alpha=alpha, scale=place.scale, mass=place.mass)
 
     def cost(self, n: int, m: int, d: int) -> float:
         return float(n) * m * d

@@ -34,6 +34,7 @@ def record_traces(
     teacher: str | None = None,
     tokens: int | None = None,
     first: int = 0,
+    mass: float | None = None,
 ) -> Traces:
     """Run an entmax model on batches of inputs, and write the queries and keys of the chosen layers.
 
@@ -45,12 +46,15 @@ def record_traces(
     tokens: of longer sequences, only a stretch of so many tokens is kept, so that files do not grow with their length.
         The model sees all of them; gold graphs are those within the stretch.
     first: the number of the first sequence, where others are recorded apart: it says where its stretch is.
+    mass: of softmax models, the share of a row's weight that its gold keys have: 0.95 if None.
     """
     sites(model)
     if isinstance(inputs, Mapping | str | Tensor) or not isinstance(inputs, Iterable):
         raise wrong_type("inputs", inputs, "a list of batches, or an iterator: [tokenizer(texts, return_tensors='pt')]")
     with (
-        TraceWriter(path, dtype=dtype, teacher=teacher or teacher_hash(model), tokens=tokens, first=first) as writer,
+        TraceWriter(
+            path, dtype=dtype, teacher=teacher or teacher_hash(model), tokens=tokens, first=first, mass=mass
+        ) as writer,
         record(model, writer.take, kinds=kinds, layers=layers),
         torch.no_grad(),
     ):

@@ -98,6 +98,7 @@ def _record(folder: RunFolder, teacher: Teacher, part: _Part) -> None:
                 teacher=teacher.hash,
                 tokens=wanted.tokens_per_sequence,
                 first=part.start,
+                mass=wanted.mass,
             )
     except (InputError, RuntimeError, ValueError, IndexError) as error:
         first = part.start + at * wanted.batch

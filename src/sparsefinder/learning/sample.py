@@ -28,6 +28,8 @@ class Sample:
     """Queries and keys of the heads of a layer, how they lie, and what their scores are multiplied by.
 
     >>> Sample(q, k).gold.sparsity()
+
+    mass: the share of a row's weight that is gold, as `gold_graph` takes it.
     """
 
     q: Float[Tensor, "batch heads n d"]
@@ -35,6 +37,7 @@ class Sample:
     layout: Layout = field(default_factory=Layout)
     scale: float | None = None
     alpha: float | Float[Tensor, " heads"] = 1.5
+    mass: float | None = None
 
     def __post_init__(self) -> None:
         check_vectors("q", self.q)
@@ -48,8 +51,8 @@ class Sample:
 
     @property
     def gold(self) -> Graph:
-        """The pairs that entmax gives weight to."""
-        return gold_graph(self.q, self.k, self.alpha, self.layout, self.score_scale)
+        """The pairs that attention gives weight to."""
+        return gold_graph(self.q, self.k, self.alpha, self.layout, self.score_scale, mass=self.mass)
 
     def part(self, queries: slice) -> Sample:
         """The same with some of the queries, from a first to before a last one, and all keys."""

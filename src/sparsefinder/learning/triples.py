@@ -90,7 +90,7 @@ def blocked(sample: Sample, block: int, pooling: Pooling = "mean") -> Sample:
             block_vectors(tokens, lengths, block, pooling).unflatten(-1, (block, -1)).flatten(2, 3)
             for tokens, lengths in ((sample.q, sample.layout.query_lengths), (sample.k, sample.layout.key_lengths))
         )
-        return Sample(q, k, Layout(sample.layout.causal), sample.score_scale, sample.alpha)
+        return Sample(q, k, Layout(sample.layout.causal), sample.score_scale, sample.alpha, sample.mass)
     layout = sample.layout
     lengths = [None if each is None else -(-each // block) for each in (layout.key_lengths, layout.query_lengths)]
     return Sample(
@@ -99,4 +99,5 @@ def blocked(sample: Sample, block: int, pooling: Pooling = "mean") -> Sample:
         Layout(layout.causal, lengths[0], query_lengths=lengths[1]),
         sample.score_scale,
         sample.alpha,
+        sample.mass,
     )

@@ -23,6 +23,7 @@ from jaxtyping import Float, Int
 from safetensors import safe_open
 from torch import Tensor
 
+from ..attending.gold import check_mass
 from ..core.layout import Layout
 from ..errors import InputError, check_type
 from ..files import inside, read_json, reading
@@ -84,7 +85,7 @@ class Traces:
         """A layer as finders are told of it: how it scores."""
         site = self._site(kind, layer)
         alpha = site["alpha"]
-        return Place(kind, layer, site["scale"], tuple(alpha) if isinstance(alpha, list) else alpha)
+        return Place(kind, layer, site["scale"], tuple(alpha) if isinstance(alpha, list) else alpha, site.get("mass"))
 
     def samples(
         self,
@@ -182,6 +183,7 @@ class Samples:
                 Layout(self.site["causal"], key_lengths, query_lengths=query_lengths),
                 self.site["scale"],
                 torch.tensor(alpha) if isinstance(alpha, list) else alpha,
+                self.site.get("mass"),
             )
 
 
@@ -206,6 +208,7 @@ def _check_index(folder: Path, index: Mapping[str, Any]) -> None:
         for alpha in site["alpha"] if isinstance(site["alpha"], list) else [site["alpha"]]:
             check_type("alpha", alpha, (int, float), "a number")
         check_type("scale", site["scale"], (int, float), "a number")
+        check_mass(site.get("mass"))
         for shard in site["shards"]:
             file = inside(folder, shard["file"])
             check_type("sequences", shard["sequences"], int, "how many sequences a file has")

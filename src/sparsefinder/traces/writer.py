@@ -20,6 +20,7 @@ from jaxtyping import Float
 from safetensors.torch import save
 from torch import Tensor
 
+from ..attending.gold import check_mass
 from ..core.layout import Layout
 from ..errors import InputError, check_type
 from ..files import whole_folder, write_text
@@ -60,10 +61,18 @@ class TraceWriter:
     tokens: of longer sequences, a stretch of so many tokens: the files do not grow with their length. Gold graphs are
         then those within the stretch.
     first: the number of the first sequence, which says where its stretch is.
+    mass: the share of a row's weight that is gold, as `gold_graph` takes it.
     """
 
     def __init__(
-        self, path: str | Path, *, dtype: str = "float16", teacher: str = "", tokens: int | None = None, first: int = 0
+        self,
+        path: str | Path,
+        *,
+        dtype: str = "float16",
+        teacher: str = "",
+        tokens: int | None = None,
+        first: int = 0,
+        mass: float | None = None,
     ) -> None:
         if dtype not in DTYPES:
             raise InputError("dtype", repr(dtype), f"one of {', '.join(map(repr, DTYPES))}")
@@ -73,7 +82,8 @@ class TraceWriter:
             raise InputError("path", f"{path}, which exists", "the name of a new folder")
         if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
             raise InputError("tokens", repr(tokens), "a number of tokens from 1 upwards, or None for all")
-        self.dtype, self.teacher, self.tokens, self.first = dtype, teacher, tokens, first
+        check_mass(mass)
+        self.dtype, self.teacher, self.tokens, self.first, self.mass = dtype, teacher, tokens, first, mass
         self._sites: dict[Site, _Waiting] = {}
         self._folder: Path | None = None
         self._open = ExitStack()
@@ -113,6 +123,7 @@ class TraceWriter:
         about = {
             "heads": q.shape[1], "d": q.shape[3], "causal": layout.causal, "scale": sample.score_scale,
             "alpha": alpha.tolist() if isinstance(alpha, Tensor) else alpha,
+            **({} if self.mass is None else {"mass": self.mass}),
         }  # fmt: skip
         waiting = self._sites.setdefault((kind, layer), _Waiting(about))
         if waiting.about != about:

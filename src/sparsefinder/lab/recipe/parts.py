@@ -28,6 +28,8 @@ class Trace(Part):
     precision: Literal["float16", "float32"] = "float16"
     # Of longer sequences, a stretch of so many tokens is kept: disk does not grow with their length. All if not given.
     tokens_per_sequence: int | None = Field(None, ge=2)
+    # Of teachers with softmax (alpha: 1), the share of a row's weight that its gold keys have: 0.95 if not given.
+    mass: float | None = Field(None, gt=0, le=1)
     batch: int = Field(8, ge=1)
     # Sequences that are recorded together: what a kill loses at most, and what a task of a cluster does.
     sequences_per_part: int = Field(64, ge=1)

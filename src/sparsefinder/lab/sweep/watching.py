@@ -66,7 +66,9 @@ class Watched(_Through):
         # Counted on the CPU, wherever the model runs.
         counted, (q, k, layout) = graph.to("cpu"), moved((q, k, grid.layout), "cpu")
         alpha = torch.tensor(self.place.alpha) if isinstance(self.place.alpha, tuple) else self.place.alpha
-        found = tally(GraphMasks(counted), GoldPairs(Sample(q, k, layout, self.place.scale, alpha), [0], [0]))
+        found = tally(
+            GraphMasks(counted), GoldPairs(Sample(q, k, layout, self.place.scale, alpha, self.place.mass), [0], [0])
+        )
         # Of one prediction, with no window and no global token.
         self.calls.append({name: each[0, 0, 0] if each.ndim > 2 else each for name, each in vars(found).items()})
         return graph
