@@ -15,7 +15,7 @@ from ..core.layout import Grid
 from ..core.mapping import mapped
 from ..core.pieces import Rule
 from ..core.pieces.rules import FAR
-from ..learning.moments import Moments
+from ..learning.moments import Moments, low_rank
 from ..learning.rows import Rows, learn_rows
 from ..learning.sample import Sample
 from .about import FIT, LEARNED, About, Dial, Look
@@ -42,8 +42,8 @@ class HashAttention(Learned):
     share: of the keys that a query may see, rounded up, with what differs as little as the last of them. One, or one
     per head.
     hidden: the width of the hidden layer; that of the head if None. The paper has two such layers.
-    steps: of learning, on some queries of a sequence each. The paper tells gold keys from others one by one; here the
-    gold keys of a row are to come before the others of the row, which is all that a share asks for.
+    steps: of learning, on some queries of a sequence each; it begins with random hyperplanes. The paper tells gold keys
+    from others one by one; here the gold keys of a row are to come before its others, which is all a share asks for.
     query_layer, query_signs, key_layer, key_signs: to the hidden layer and from it to bits; last rows are added to all.
     """
 
@@ -68,7 +68,7 @@ class HashAttention(Learned):
         whole(1, bits=self.bits)
         whole(0, steps=self.steps)
         if self.hidden is not None:
-            whole(1, hidden=self.hidden)
+            whole(2, hidden=self.hidden)
         between(0, 1, share=self.share)
 
     @property
@@ -77,7 +77,7 @@ class HashAttention(Learned):
 
     def fit(self, samples: Iterable[Sample], how: Fitting = Fitting()) -> HashAttention:
         """Learn the networks of all heads at once: gold keys should have more bits in common with their query."""
-        maps = _start(Moments.of(samples), self.bits, self.hidden, how.seed)
+        maps = _start(samples, self.bits, self.hidden, how.seed)
 
         def loss(rows: Rows) -> Tensor:
             # Between steps of the sign there is nothing to descend: so numbers from −1 to 1 stand for bits.
@@ -136,20 +136,27 @@ def _products(queries: Tensor, keys: Tensor) -> Scores:
     return lambda some: queries[:, :, some].float() @ turned
 
 
-def _start(moments: Moments, bits: int, hidden: int | None, seed: int) -> list[Tensor]:
-    """Random maps to the hidden layer and on to bits, of queries and of keys: as if these had no mean, and size 1."""
+def _start(samples: Iterable[Sample], bits: int, hidden: int | None, seed: int) -> list[Tensor]:
+    """Networks whose bits are the sides of random hyperplanes where products are scores of low rank.
+
+    The hidden layer has a pair of units for each dimension, ReLU(x) − ReLU(−x) = x; what is left of it is random.
+    """
     generator = torch.Generator().manual_seed(seed)
-    heads, d = moments.key_sums.shape
-    width = hidden or d
+    found = Moments.of(samples)
+    heads, d = found.key_mean.shape
+    width = hidden or max(d, 2)
+    scores = low_rank(samples, min(d, width // 2))
+    r = scores.keys.shape[-1]
+    planes = torch.randn(r, bits, generator=generator, dtype=torch.float64).to(found.keys.device)
+    signs = torch.cat([planes, -planes, planes.new_zeros(width - 2 * r + 1, bits)])
     maps = []
-    for mean, square in (
-        (moments.query_sums / moments.query_count, moments.queries / moments.query_count),
-        (moments.key_mean, moments.keys / moments.key_count),
+    for each, mean, squares in (
+        (scores.queries.double(), torch.zeros_like(found.key_mean), found.queries / found.query_count),
+        (scores.keys.double(), found.key_mean, found.key_covariance),
     ):
-        size = (square.diagonal(dim1=1, dim2=2) - mean.square()).mean(-1).clamp(min=1e-12).sqrt()
-        drawn = torch.randn(heads, d, width, generator=generator, dtype=torch.float64).to(mean)
-        layer = drawn / (size * d**0.5)[:, None, None]
-        maps.append(torch.cat([layer, -mean[:, None] @ layer], 1).float())
-        drawn = torch.randn(heads, width, bits, generator=generator, dtype=torch.float64).to(mean) / width**0.5
-        maps.append(pad(drawn, (0, 0, 0, 1)).float())
+        size = (each * (squares @ each)).sum((-1, -2), keepdim=True).clamp(min=1e-30).sqrt()
+        own = torch.cat([each, -mean[:, None] @ each], 1) / size
+        more = torch.randn(heads, d + 1, width - 2 * r, generator=generator, dtype=torch.float64).to(own)
+        maps.append(torch.cat([own, -own, more * own.square().mean((-1, -2), keepdim=True).sqrt()], -1).float())
+        maps.append(signs.expand(heads, -1, -1).float().contiguous())
     return maps

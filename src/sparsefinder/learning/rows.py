@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import torch
 from jaxtyping import Bool, Float
@@ -32,9 +33,8 @@ class Rows:
     weights: Float[Tensor, "heads count m"]
 
     @staticmethod
-    def of(sample: Sample, generator: torch.Generator) -> Rows | None:
-        """Some queries of one sequence, drawn from those with a choice of keys; None if it has no such."""
-        b = int(torch.randint(len(sample.q), (), generator=generator))
+    def of(sample: Sample, b: int, generator: torch.Generator) -> Rows | None:
+        """Some queries of a sequence, drawn from those with a choice of keys; None if it has no such."""
         degrees = sample.layout.of(sample.q, sample.k).degrees()[b]
         choosing = (degrees > 1).nonzero().squeeze(-1)
         if not len(choosing):
@@ -64,7 +64,7 @@ def learn_rows(
     rate: float,
     seed: int = 0,
 ) -> None:
-    """Change parameters by steps of Adam down the loss: one sequence of each sample at a time, as often as it takes.
+    """Change parameters by steps of Adam down the loss, a sequence at a time; samples are read as often as it takes.
 
     Steps become shorter to the end, along a cosine.
     """
@@ -75,10 +75,12 @@ def learn_rows(
     while step < steps:
         before = step
         for sample in batches(samples):
-            rows = Rows.of(sample, generator) if step < steps else None
-            if rows is not None:
+            found = (Rows.of(sample, b, generator) for b in torch.randperm(len(sample.q), generator=generator).tolist())
+            for rows in islice((each for each in found if each is not None), steps - step):
                 descend(optimizer, partial(loss, rows))
                 schedule.step()
                 step += 1
+            if step == steps:
+                break
         if step == before:
             raise InputError("samples", "no query with a choice of keys", "at least one to learn from")
