@@ -39,6 +39,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "block-centroids": {"block": 4, "k": 2, "clusters": 3},
     "window": {"size": 5},
     "reformer": {"buckets": 4},
+    "sparq": {"r": 4, "share": 0.2},
+    "loki": {"r": 4, "share": 0.2},
+    "hash-attention": {"bits": 8, "share": 0.2, "steps": 5},
+    "magicpig": {"bits": 3, "tables": 8},
+    "smyrf": {"clusters": 4},
+    "cluster-former": {"clusters": 6, "size": 8},
+    "clustered": {"clusters": 6, "share": 0.2},
+    "dsa": {"r": 4, "share": 0.2, "steps": 5},
 }
 
 
@@ -110,7 +118,8 @@ def test_a_wanted_sparsity_is_that_of_every_head(traces: Traces, method: str) ->
 DIALS = [name for name, kind in methods().items() if kind.about.dials]
 FITTED_WITH: dict[str, dict[str, Any]] = {
     "probe": {"clusters": 12}, "kmeans": {"clusters": 6}, "block-topk": {"block": 2},
-    "block-centroids": {"block": 2, "clusters": 3},
+    "block-centroids": {"block": 2, "clusters": 3}, "hash-attention": {"steps": 5}, "magicpig": {"bits": 2},
+    "smyrf": {"clusters": 3}, "clustered": {"clusters": 6}, "dsa": {"steps": 5},
 }  # fmt: skip
 
 

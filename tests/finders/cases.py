@@ -34,6 +34,7 @@ from sparsefinder.learning.projection import Projection
 
 from . import oracles
 from .oracles import Head, Predicate
+from .token_cases import TOKEN_CASES
 
 HEADS, D, R, BLOCKS = 3, 6, 3, (1, 2, 3, 8, 16, 64)
 
@@ -235,6 +236,7 @@ CASES = [
             _in(SHARED, lambda mapped: oracles.k_means(mapped, near, 1))(head), oracles.window(head, 3)
         ),
     ),
+    *(Case(*each) for each in TOKEN_CASES),
 ]
 
 

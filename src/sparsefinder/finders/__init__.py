@@ -13,6 +13,14 @@ from .sketch import Sketch
 from .probe import Probe
 from .routing import Routing
 from .reformer import Reformer
+from .sparq import SparQ
+from .loki import Loki
+from .hash_attention import HashAttention
+from .magic_pig import MagicPig
+from .smyrf import Smyrf
+from .cluster_former import ClusterFormer
+from .clustered import ClusteredAttention
+from .dsa import LightningIndexer
 from .longformer import Longformer
 from .big_bird import BigBird
 from .window import Window
@@ -34,17 +42,23 @@ __all__ = [
     "BlockCentroids",
     "BlockTopK",
     "Cascade",
+    "ClusterFormer",
+    "ClusteredAttention",
     "Dial",
     "Distance",
     "Finder",
     "Fitting",
     "Full",
     "GlobalTokens",
+    "HashAttention",
     "Heads",
     "KMeans",
     "Learned",
+    "LightningIndexer",
+    "Loki",
     "Longformer",
     "Look",
+    "MagicPig",
     "Oracle",
     "Place",
     "Probe",
@@ -54,6 +68,8 @@ __all__ = [
     "Routing",
     "Several",
     "Sketch",
+    "Smyrf",
+    "SparQ",
     "Strided",
     "TopK",
     "Union",

@@ -23,7 +23,7 @@ from .base import Fitting, Keys, Learned, Queries
 from .checks import whole
 from .registry import register
 
-__all__ = ["Quantization"]
+__all__ = ["Quantization", "ranked"]
 
 FEW = 100  # edges that are compared one after the other
 
@@ -83,10 +83,10 @@ class Quantization(Learned):
             bins = [_between(q, self.query_edges, self.beta), _between(k, self.key_edges, self.beta)]
         elif grid.n == grid.m and lengths == (None, None):
             # Both at once: for short sequences it is the number of operations that takes the time.
-            bins = list(_ranked(torch.cat([q.mT, k.mT]).mT, None, self.beta).chunk(2))
+            bins = list(ranked(torch.cat([q.mT, k.mT]).mT, None, self.beta).chunk(2))
         else:
             # The bins of padding do not matter: nobody sees it.
-            bins = [_ranked(q, lengths[0], self.beta), _ranked(k, lengths[1], self.beta)]
+            bins = [ranked(q, lengths[0], self.beta), ranked(k, lengths[1], self.beta)]
         of_queries, of_keys = bins
         return Graph.buckets(of_queries, of_keys, grid)
 
@@ -94,7 +94,7 @@ class Quantization(Learned):
         return 0.0 if self.projection is None else float(n + m) * d * self.projection.queries.shape[-1]
 
 
-def _ranked(
+def ranked(
     tokens: Float[Tensor, "batch heads length r"], lengths: Int[Tensor, " batch"] | None, beta: int
 ) -> Int[Tensor, "batch heads length r"]:
     """The bin of each real token by its rank in each dimension, ⌈length / beta⌉ to a bin."""

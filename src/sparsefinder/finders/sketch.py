@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -34,6 +33,7 @@ from .about import FIT, LEARNED, About, Dial, Look
 from .base import Finder, Fitting, Keys, Learned, Queries, Settings
 from .checks import at_least, between, whole
 from .registry import register
+from .shares import hidden, lowest_of, shares_of, wanted_of
 
 __all__ = ["Sketch"]
 
@@ -44,8 +44,6 @@ RANKS, MOST_RANKS = (8, 16, 32, 48, 64), 1 << 16
 # 8 bits, and looked at by itself; what a row costs besides; and a pair of those that are all in, most of which can be
 # proven to get no weight if they are many. Measured (docs/benchmarks.md).
 COMPARED, LOOKED_AT, ROW, PROVEN, LEAST_PROVEN = 0.35, 5.0, 200.0, 0.38, 768
-# A little is taken off a number of keys before it is rounded up: 0.1 · 30 keys is 3, not the 4 of its rounding error.
-ROUNDING = 1e-6
 
 
 @register
@@ -180,8 +178,9 @@ class Sketch(Learned):
             if self.slack is not None:
                 least = products.amax(-1) - limits[:, :, some]
             else:
-                wanted = (inside.sum(-1, keepdim=True) * self._per_head(self.share, grid) - ROUNDING).ceil().long()
-                least = _lowest_of(products, wanted)[..., 0]
+                assert self.share is not None
+                wanted = wanted_of(inside.sum(-1, keepdim=True), self.share, grid)
+                least = lowest_of(products, wanted)[..., 0]
             reach[:, :, some] = least.clamp(-FAR, FAR).int()
         return Rule(*codes, reach, grid, self._ranks(grid), relative=False)
 
@@ -224,10 +223,9 @@ class Sketch(Learned):
         seen = grid.degrees()[:, None, queries, None]
         # What a query may see are always the first keys: those that none of these sees need not be compared.
         most = max(int(seen.max()), min(1, grid.m)) if seen.numel() else grid.m
-        products = _hidden(codes.float() @ key_codes(self._cut(k[:, :, :most])).float().mT, seen)
+        products = hidden(codes.float() @ key_codes(self._cut(k[:, :, :most])).float().mT, seen)
         if self.slack is None:
-            # The least share that is rounded up to one key more than those that score higher.
-            least = (_higher(products) + ROUNDING).mul_(1 + 1e-9).div_(seen.clamp(min=1))
+            least = shares_of(products, seen)
         else:
             best = products.amax(-1, keepdim=True)
             below = torch.where(best > -math.inf, best, 0.0) - products
@@ -254,30 +252,3 @@ class Sketch(Learned):
 
     def _per_head(self, setting: int | float | Tensor | None, grid: Grid) -> Float[Tensor, "heads 1 1"]:
         return torch.as_tensor(setting, dtype=torch.float64, device=grid.device).expand(grid.heads)[:, None, None]
-
-
-def _hidden(products: Float[Tensor, "*shape m"], seen: Int[Tensor, "*shape2 1"]) -> Float[Tensor, "*shape m"]:
-    """Products with −∞ for what may not be seen. What a query may see are always the first keys."""
-    keys = torch.arange(products.shape[-1], device=products.device)
-    return products.masked_fill_(keys >= seen, -math.inf) if bool((seen < len(keys)).any()) else products
-
-
-def _higher(scores: Float[Tensor, "*shape m"]) -> Float[Tensor, "*shape m"]:
-    """How many scores of the row are higher than each."""
-    ordered = _sorted(scores)
-    return (scores.shape[-1] - torch.searchsorted(ordered, scores, right=True)).double()
-
-
-def _lowest_of(scores: Float[Tensor, "*shape m"], wanted: Int[Tensor, "*shape2 1"]) -> Float[Tensor, "*shape2 1"]:
-    """The lowest of the `wanted` highest scores of each row; infinite where none is wanted."""
-    place = (scores.shape[-1] - wanted).clamp(0, scores.shape[-1] - 1)
-    if scores.device.type == "cpu" and bool((place == place.flatten()[0]).all()):
-        # On a CPU numpy's partition takes a sixth of the time of torch's topk, and its sort half.
-        ordered = torch.from_numpy(np.partition(scores.numpy(), int(place.flatten()[0]), -1))
-    else:
-        ordered = _sorted(scores)
-    return torch.where(wanted > 0, ordered.gather(-1, place), math.inf)
-
-
-def _sorted(scores: Tensor) -> Tensor:
-    return torch.from_numpy(np.sort(scores.numpy(), -1)) if scores.device.type == "cpu" else scores.sort(-1).values

@@ -20,7 +20,7 @@ from .projection import Projection
 from .sample import Pooling, Sample, batches
 from .triples import Triples, blocked
 
-__all__ = ["learn", "refine"]
+__all__ = ["descend", "learn", "refine"]
 
 # How far a query and a key are apart on the average when learning begins, squared, in margins. With 2, 4 or 8
 # recall on real heads differed by 0.04 at the most; left at the size of queries and keys, where the margin is nothing,
@@ -70,7 +70,7 @@ def learn(
             found = Triples.of(sample, block, generator, pooling)
             if found is None:
                 continue
-            loss = _descend(optimizer, partial(found.loss, maps[0], maps[-1], margin, summed))
+            loss = descend(optimizer, partial(found.loss, maps[0], maps[-1], margin, summed))
             step += 1
             if progress is not None:
                 progress(step, loss)
@@ -111,7 +111,7 @@ def refine(
             found = Triples.of(sample, 1, generator)
             if found is None:
                 continue
-            loss = _descend(optimizer, partial(found.score_loss, maps[0], maps[1], margin))
+            loss = descend(optimizer, partial(found.score_loss, maps[0], maps[1], margin))
             step += 1
             if progress is not None:
                 progress(step, loss)
@@ -120,7 +120,7 @@ def refine(
     return Projection(maps[0].detach() / even, maps[1].detach() * even)
 
 
-def _descend(optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> float:
+def descend(optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> float:
     """A step down the loss, and what it was."""
     with torch.enable_grad():
         value = loss()

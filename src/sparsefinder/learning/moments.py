@@ -17,7 +17,7 @@ from ..errors import InputError
 from .projection import Projection
 from .sample import Sample, batches
 
-__all__ = ["LEADING", "Moments", "bounding", "low_rank", "principal"]
+__all__ = ["LEADING", "Moments", "bounding", "low_rank", "principal", "principal_of_keys"]
 
 # A third of what the codes of a key can be at the most (finders/codes.py): few keys are as much longer than the mean.
 LENGTH = 64.0
@@ -32,6 +32,12 @@ def principal(samples: Iterable[Sample], r: int = 4) -> Projection:
     return Projection(directions, directions)
 
 
+def principal_of_keys(samples: Iterable[Sample], r: int) -> Projection:
+    """The r directions in which the keys of a head vary most, for queries too: products there approximate scores."""
+    directions = _first(r, Moments.of(samples).key_covariance).float()
+    return Projection(directions, directions)
+
+
 def low_rank(samples: Iterable[Sample], r: int = 8) -> Projection:
     """Maps whose inner product q'·k' is the best approximation of rank r to a head's scores, up to a constant a row.
 
@@ -41,9 +47,7 @@ def low_rank(samples: Iterable[Sample], r: int = 8) -> Projection:
     a factor per head: keys of all ranks come out with a mean square of LENGTH², worth rounding to whole numbers.
     """
     found = Moments.of(samples)
-    of_queries = found.queries / found.query_count
-    mean = found.key_sums / found.key_count
-    of_keys = found.keys / found.key_count - mean[:, :, None] * mean[:, None]
+    of_queries, of_keys = found.queries / found.query_count, found.key_covariance
     root, inverse = _roots(of_queries)
     u = torch.linalg.svd(root @ _roots(of_keys)[0]).U
     # Uᵀ C_q^½ k has a mean square of tr(C_q C_k), whatever the rank that is kept.
@@ -66,8 +70,7 @@ def bounding(samples: Iterable[Sample]) -> tuple[Projection, Float[Tensor, "head
     dimension is as long in queries as in keys, and keys come out as long as codes want them.
     """
     found = Moments.of(samples)
-    of_queries, mean = found.queries / found.query_count, found.key_sums / found.key_count
-    of_keys = found.keys / found.key_count - mean[:, :, None] * mean[:, None]
+    of_queries, of_keys = found.queries / found.query_count, found.key_covariance
     weighed = sum(
         each / each.diagonal(dim1=1, dim2=2).sum(-1).clamp(min=1e-30)[:, None, None] for each in (of_queries, of_keys)
     )
@@ -79,7 +82,7 @@ def bounding(samples: Iterable[Sample]) -> tuple[Projection, Float[Tensor, "head
     front = (LEAD / square[:, :lead].sum(-1, keepdim=True).clamp(min=1e-30).sqrt()).expand(-1, lead)
     back = (REST / square[:, lead:].sum(-1, keepdim=True).clamp(min=1e-30).sqrt()).expand(-1, square.shape[1] - lead)
     longer = (longer * torch.cat([front, back], -1))[:, None]
-    return Projection((basis / longer).float(), (basis * longer).float()), mean.float()
+    return Projection((basis / longer).float(), (basis * longer).float()), found.key_mean.float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +112,19 @@ class Moments:
             raise InputError("samples", "no token", "at least one batch of queries and keys")
         return total
 
+    @property
+    def key_mean(self) -> Float[Tensor, "heads d"]:
+        return self.key_sums / self.key_count
+
+    @property
+    def key_covariance(self) -> Float[Tensor, "heads d d"]:
+        return self.keys / self.key_count - self.key_mean[:, :, None] * self.key_mean[:, None]
+
     def directions(self, r: int) -> Float[Tensor, "heads d r"]:
         """The r directions of the highest variance of queries and keys together."""
         count = self.query_count + self.key_count
         mean = (self.query_sums + self.key_sums) / count
-        covariance = (self.queries + self.keys) / count - mean[:, :, None] * mean[:, None]
-        return torch.linalg.eigh(covariance).eigenvectors.flip(-1)[..., : _fitting(r, covariance)].contiguous()
+        return _first(r, (self.queries + self.keys) / count - mean[:, :, None] * mean[:, None])
 
     def mean_distance(self, maps: Float[Tensor, "heads d r"]) -> Float[Tensor, " heads"]:
         """The mean squared distance of a query and a key, both mapped."""
@@ -132,6 +142,11 @@ class Moments:
             self.key_count + other.key_count,
             self.scale,
         )
+
+
+def _first(r: int, covariance: Float[Tensor, "heads d d"]) -> Float[Tensor, "heads d r"]:
+    """The r directions of the highest variance."""
+    return torch.linalg.eigh(covariance).eigenvectors.flip(-1)[..., : _fitting(r, covariance)].contiguous()
 
 
 def _fitting(r: int, square: Float[Tensor, "heads d d"]) -> int:

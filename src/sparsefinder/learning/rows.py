@@ -1,0 +1,86 @@
+"""Rows: some queries of a sequence, all its keys, and the weights of entmax. What rankings of keys are learned from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from ..core.entmax import entmax
+from ..errors import InputError
+from .learn import descend
+from .sample import Sample, batches
+
+__all__ = ["Rows", "learn_rows"]
+
+# Queries to a step of learning. With them come all keys of their sequence.
+QUERIES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Queries of one sequence, its keys, which of them each query may see, and the weights that they get."""
+
+    q: Float[Tensor, "heads count d"]
+    k: Float[Tensor, "heads m d"]
+    seen: Bool[Tensor, "count m"]
+    weights: Float[Tensor, "heads count m"]
+
+    @staticmethod
+    def of(sample: Sample, b: int, generator: torch.Generator) -> Rows | None:
+        """Some queries of a sequence, drawn from those with a choice of keys; None if it has no such."""
+        degrees = sample.layout.of(sample.q, sample.k).degrees()[b]
+        choosing = (degrees > 1).nonzero().squeeze(-1)
+        if not len(choosing):
+            return None
+        some = choosing[torch.randperm(len(choosing), generator=generator)[:QUERIES].to(choosing.device)]
+        # What a query may see are always the first keys.
+        q, k = sample.q[b, :, some].float(), sample.k[b, :, : int(degrees.max())].float()
+        seen = torch.arange(k.shape[1], device=k.device) < degrees[some, None]
+        scores = (q * sample.score_scale @ k.mT).masked_fill(~seen, -math.inf)
+        alpha = sample.alpha[:, None, None] if isinstance(sample.alpha, Tensor) else sample.alpha
+        return Rows(q, k, seen, entmax(scores, alpha))
+
+    def cross_entropy(
+        self, scores: Float[Tensor, "heads count m"], wanted: Float[Tensor, "heads count m"]
+    ) -> Float[Tensor, ""]:
+        """Of the softmax of scores and a distribution over the keys of each row: least where they are the same."""
+        logarithms = scores.masked_fill(~self.seen, -math.inf).log_softmax(-1).masked_fill(~self.seen, 0.0)
+        # The sum over heads, so that each learns as it would alone.
+        return -(wanted * logarithms).sum(-1).mean(-1).sum()
+
+
+def learn_rows(
+    parameters: Sequence[Tensor],
+    loss: Callable[[Rows], Tensor],
+    samples: Iterable[Sample],
+    steps: int,
+    rate: float,
+    seed: int = 0,
+) -> None:
+    """Change parameters by steps of Adam down the loss, a sequence at a time; samples are read as often as it takes.
+
+    Steps become shorter to the end, along a cosine.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.Adam(parameters, lr=rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    step = 0
+    while step < steps:
+        before = step
+        for sample in batches(samples):
+            found = (Rows.of(sample, b, generator) for b in torch.randperm(len(sample.q), generator=generator).tolist())
+            for rows in islice((each for each in found if each is not None), steps - step):
+                descend(optimizer, partial(loss, rows))
+                schedule.step()
+                step += 1
+            if step == steps:
+                break
+        if step == before:
+            raise InputError("samples", "no query with a choice of keys", "at least one to learn from")
