@@ -110,7 +110,7 @@ def test_a_wanted_sparsity_is_that_of_every_head(traces: Traces, method: str) ->
 DIALS = [name for name, kind in methods().items() if kind.about.dials]
 FITTED_WITH: dict[str, dict[str, Any]] = {
     "probe": {"clusters": 12}, "kmeans": {"clusters": 6}, "block-topk": {"block": 2},
-    "block-centroids": {"block": 2, "clusters": 3},
+    "block-centroids": {"block": 2, "clusters": 3}, "quest": {"page": 2},
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from .routing import Routing
 from .reformer import Reformer
 from .longformer import Longformer
 from .big_bird import BigBird
+from .quest import Quest
 from .window import Window
 from .strided import Strided
 from .random_blocks import RandomBlocks
@@ -49,6 +50,7 @@ __all__ = [
     "Place",
     "Probe",
     "Quantization",
+    "Quest",
     "RandomBlocks",
     "Reformer",
     "Routing",
