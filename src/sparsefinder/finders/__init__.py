@@ -16,6 +16,10 @@ from .reformer import Reformer
 from .longformer import Longformer
 from .big_bird import BigBird
 from .quest import Quest
+from .m_inference import MInference
+from .flex_prefill import FlexPrefill
+from .x_attention import XAttention
+from .sparge_attention import SpargeAttention
 from .window import Window
 from .strided import Strided
 from .random_blocks import RandomBlocks
@@ -39,6 +43,7 @@ __all__ = [
     "Distance",
     "Finder",
     "Fitting",
+    "FlexPrefill",
     "Full",
     "GlobalTokens",
     "Heads",
@@ -46,6 +51,7 @@ __all__ = [
     "Learned",
     "Longformer",
     "Look",
+    "MInference",
     "Oracle",
     "Place",
     "Probe",
@@ -56,10 +62,12 @@ __all__ = [
     "Routing",
     "Several",
     "Sketch",
+    "SpargeAttention",
     "Strided",
     "TopK",
     "Union",
     "Window",
+    "XAttention",
     "finder",
     "finder_class",
     "methods",
