@@ -112,7 +112,7 @@ FITTED_WITH: dict[str, dict[str, Any]] = {
     "probe": {"clusters": 12}, "kmeans": {"clusters": 6}, "block-topk": {"block": 2},
     "block-centroids": {"block": 2, "clusters": 3}, "quest": {"page": 2},
     "minference": {"vertical": 2}, "flexprefill": {"block": 2}, "xattention": {"block": 4, "stride": 2},
-    "spargeattention": {"block": 2, "similarity": 0.1},
+    "spargeattention": {"block": 2, "similarity": 0.1}, "seerattention": {"block": 2},
 }  # fmt: skip
 
 

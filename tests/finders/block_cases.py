@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from sparsefinder.finders import Finder, FlexPrefill, MInference, Quest, SpargeAttention, XAttention
+from sparsefinder.finders import Finder, FlexPrefill, MInference, Quest, SeerAttention, SpargeAttention, XAttention
 
 from . import block_oracles as oracles
 from .oracles import Head, Predicate
@@ -15,6 +15,9 @@ Triple = tuple[str, Finder, Callable[[Head], Predicate]]
 
 PER_HEAD = torch.tensor([1, 2, 3])
 SHARES = torch.tensor([0.3, 0.6, 0.9], dtype=torch.float64)
+# Maps of queries of 6 dimensions and of three numbers for each of them, to 4, for three heads.
+GATE = [torch.randn(3, size, 4, generator=torch.Generator().manual_seed(size)).double() for size in (6, 18)]
+MAPS = [maps.tolist() for maps in GATE]
 
 
 def _of_size(z: int) -> list[Triple]:
@@ -37,12 +40,22 @@ def _of_size(z: int) -> list[Triple]:
             SpargeAttention(z, 0.6, similarity=0.25),
             lambda head: oracles.sparge_attention(head, z, 0.6, 0.25),
         ),
+        (
+            f"seerattention {z}",
+            SeerAttention(z, 2, 4, 9, *GATE),
+            lambda head: oracles.seer_attention(head, z, 2, *MAPS),
+        ),
     ]
 
 
 BLOCK_CASES: list[Triple] = [
     *(case for size in (1, 2, 3, 8, 16) for case in _of_size(size)),
     ("quest by head", Quest(3, PER_HEAD), lambda head: oracles.quest(head, 3, head.number + 1)),
+    (
+        "seerattention by head",
+        SeerAttention(3, PER_HEAD, 4, 9, *GATE),
+        lambda head: oracles.seer_attention(head, 3, head.number + 1, *MAPS),
+    ),
     ("minference", MInference(2, 3, last=4), lambda head: oracles.m_inference(head, 2, 3, 4)),
     ("minference of all", MInference(1, 2), lambda head: oracles.m_inference(head, 1, 2, 64)),
     (

@@ -156,3 +156,25 @@ def sparge_attention(head: Head, block: int, mass: float, similarity: float) -> 
 
     chosen = [taken(own) for own in rows]
     return lambda i, j: chosen[i // block](j // block)
+
+
+def seer_attention(
+    head: Head, block: int, count: int, query_maps: list[list[Vector]], key_maps: list[list[Vector]]
+) -> Predicate:
+    def mapped(x: Vector, maps: list[list[Vector]]) -> Vector:
+        return [dot(x, list(column)) for column in zip(*maps[head.number], strict=True)]
+
+    rows, columns = _cut(len(head.q), block), _cut(len(head.k), block)
+    gates = [mapped(_mean([head.q[i] for i in part]), query_maps) for part in rows]
+    keys = []
+    for part in columns:
+        sides = list(zip(*(head.k[j] for j in part), strict=True))
+        pooled = [*map(max, sides), *map(min, sides), *(sum(side) / len(part) for side in sides)]
+        keys.append(mapped(pooled, key_maps))
+
+    def best(own: int) -> list[int]:
+        seen = [other for other, part in enumerate(columns) if _visible(head, rows[own], part)]
+        return sorted(seen, key=lambda other: -dot(gates[own], keys[other]))[:count]
+
+    chosen = [best(own) for own in range(len(rows))]
+    return lambda i, j: j // block in chosen[i // block]

@@ -20,6 +20,7 @@ from .m_inference import MInference
 from .flex_prefill import FlexPrefill
 from .x_attention import XAttention
 from .sparge_attention import SpargeAttention
+from .seer_attention import SeerAttention
 from .window import Window
 from .strided import Strided
 from .random_blocks import RandomBlocks
@@ -60,6 +61,7 @@ __all__ = [
     "RandomBlocks",
     "Reformer",
     "Routing",
+    "SeerAttention",
     "Several",
     "Sketch",
     "SpargeAttention",
