@@ -120,6 +120,9 @@ FITTED_WITH: dict[str, dict[str, Any]] = {
     "probe": {"clusters": 12}, "kmeans": {"clusters": 6}, "block-topk": {"block": 2},
     "block-centroids": {"block": 2, "clusters": 3}, "hash-attention": {"steps": 5}, "magicpig": {"bits": 2},
     "smyrf": {"clusters": 3}, "clustered": {"clusters": 6}, "dsa": {"steps": 5},
+    "quest": {"page": 2},
+    "minference": {"vertical": 2}, "flexprefill": {"block": 2}, "xattention": {"block": 4, "stride": 2},
+    "spargeattention": {"block": 2, "similarity": 0.1}, "seerattention": {"block": 2},
 }  # fmt: skip
 
 

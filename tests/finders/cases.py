@@ -33,6 +33,7 @@ from sparsefinder.finders import (
 from sparsefinder.learning.projection import Projection
 
 from . import oracles
+from .block_cases import BLOCK_CASES
 from .oracles import Head, Predicate
 from .token_cases import TOKEN_CASES
 
@@ -125,6 +126,7 @@ CASES = [
     Case("longformer", Longformer(3, 4, seed=5), lambda head: oracles.longformer(head, 3, 4, 5)),
     Case("longformer without globals", Longformer(3, 0), lambda head: oracles.longformer(head, 3, 0, 0)),
     *(case for block in BLOCKS for case in _block_cases(block)),
+    *(Case(*each) for each in BLOCK_CASES),
     Case("bigbird wide", BigBird(1, 2, 11, 4, seed=9), lambda head: oracles.big_bird(head, 1, 2, 11, 4, 9)),
     Case(
         "reformer", Reformer(4, 2, seed=3), lambda head: oracles.reformer(head, _rotations(2, 2 * D, 2, 3), True), True

@@ -23,6 +23,12 @@ from .clustered import ClusteredAttention
 from .dsa import LightningIndexer
 from .longformer import Longformer
 from .big_bird import BigBird
+from .quest import Quest
+from .m_inference import MInference
+from .flex_prefill import FlexPrefill
+from .x_attention import XAttention
+from .sparge_attention import SpargeAttention
+from .seer_attention import SeerAttention
 from .window import Window
 from .strided import Strided
 from .random_blocks import RandomBlocks
@@ -48,6 +54,7 @@ __all__ = [
     "Distance",
     "Finder",
     "Fitting",
+    "FlexPrefill",
     "Full",
     "GlobalTokens",
     "HashAttention",
@@ -58,22 +65,27 @@ __all__ = [
     "Loki",
     "Longformer",
     "Look",
+    "MInference",
     "MagicPig",
     "Oracle",
     "Place",
     "Probe",
     "Quantization",
+    "Quest",
     "RandomBlocks",
     "Reformer",
     "Routing",
+    "SeerAttention",
     "Several",
     "Sketch",
     "Smyrf",
     "SparQ",
+    "SpargeAttention",
     "Strided",
     "TopK",
     "Union",
     "Window",
+    "XAttention",
     "finder",
     "finder_class",
     "methods",

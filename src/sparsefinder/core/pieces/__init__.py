@@ -9,10 +9,10 @@ stands for nothing. As a string, a piece is a few words.
 from .base import Index, Piece, Truth, words
 from .buckets import Buckets
 from .lists import Blocks, Pairs
-from .patterns import Band, Bands, Columns, Rows
+from .patterns import Band, Bands, Columns, Diagonals, Rows
 from .rules import EveryPair, Near, Rule, Sketched
 
 __all__ = [
-    "Band", "Bands", "Blocks", "Buckets", "Columns", "EveryPair", "Index", "Near", "Pairs", "Piece", "Rows", "Rule",
-    "Sketched", "Truth", "words",
+    "Band", "Bands", "Blocks", "Buckets", "Columns", "Diagonals", "EveryPair", "Index", "Near", "Pairs", "Piece",
+    "Rows", "Rule", "Sketched", "Truth", "words",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Patterns that follow from positions: bands around the diagonal, columns and rows of global tokens."""
+"""Patterns of positions: bands around the diagonal, single diagonals, columns and rows of global tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from ..layout import Grid
 from .base import ByIndex, Index, Truth, most, pick, ramp
 
-__all__ = ["Band", "Bands", "Columns", "Rows"]
+__all__ = ["Band", "Bands", "Columns", "Diagonals", "Rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +81,35 @@ class Bands(ByIndex):
         low, count = self._ends(grid, b, h, i, rows)
         step = ramp(most(count), low)
         return torch.where(step < count[:, None], low[:, None] + step, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonals(ByIndex):
+    """Keys at some distances from the query: entry m − 1 is its own position, the next one the key before it."""
+
+    chosen: Bool[Tensor, "batch heads span"]
+    group = 1
+    uniform = True
+
+    def __str__(self) -> str:
+        return _number(self.chosen, "diagonal")
+
+    def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
+        place, span = grid.position(b, i) - j + grid.m - 1, self.chosen.shape[-1]
+        inside = (place >= 0) & (place < span)
+        return self.chosen[*pick(self.chosen, b, h), place.clamp(0, span - 1)] & inside
+
+    @cached_property
+    def _lists(self) -> Int[Tensor, "batch heads width"]:
+        return _true_places(self.chosen)
+
+    def bound(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Index:
+        return self.chosen.sum(-1)[pick(self.chosen, b, h)]
+
+    def candidates(self, grid: Grid, b: Index, h: Index, i: Index, rows: int) -> Int[Tensor, "count width"]:
+        places = self._lists[pick(self.chosen, b, h)]
+        keys = grid.position(b, i)[:, None] + grid.m - 1 - places
+        return torch.where((places >= 0) & (keys >= 0) & (keys < grid.m), keys, -1)
 
 
 @dataclass(frozen=True, eq=False)
