@@ -53,7 +53,7 @@ class FlexPrefill(BlocksByMass):
             "block": "blocks of {} token(s)", "mass": "with {%} of the mass",
             "divergence": "query-aware up to a divergence of {}",
         },
-        look=Look("#b71c1c", "#ff8a80", "."),
+        look=Look("#b71c1c", "#ff6f60", "."),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

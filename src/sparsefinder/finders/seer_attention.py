@@ -60,7 +60,7 @@ class SeerAttention(Learned):
             "block": "blocks of {} token(s)", "k": "the best {} block(s)", "r": "a gate of {} dimension(s)",
             "steps": "learned in {} step(s)",
         },
-        look=Look("#00838f", "#80deea", "*"),
+        look=Look("#006978", "#a0f0ff", "s"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

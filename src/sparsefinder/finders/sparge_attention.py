@@ -47,7 +47,7 @@ class SpargeAttention(BlocksByMass):
             "block": "blocks of {} token(s)", "mass": "with {%} of the mass",
             "similarity": "means where cosines are above {}",
         },
-        look=Look("#5d4037", "#bcaaa4", "+"),
+        look=Look("#6d4c41", "#d7bfb5", "+"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

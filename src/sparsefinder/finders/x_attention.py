@@ -45,7 +45,7 @@ class XAttention(BlocksByMass):
         "xattention", "XAttention", "rival", compares="scores", paper="Xu et al., 2025, arXiv:2503.16428",
         dials=(Dial("mass", most=1),), grid={"block": (16,), "stride": (8,)},
         words={"block": "blocks of {} token(s)", "mass": "with {%} of the mass", "stride": "stride {}"},
-        look=Look("#c2185b", "#ff80ab", "x"),
+        look=Look("#ad1457", "#ff9ec7", "x"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -63,6 +63,9 @@ export const SHAPES = {
   ">": polygon(3, 0),
   p: polygon(5, -up),
   h: polygon(6, -up),
+  H: polygon(6, 0),
+  8: polygon(8, Math.PI / 8),
+  ".": (x, y, r) => polygon(12, 0)(x, y, 0.6 * r),
   P: thick(false),
   X: thick(true),
   "*": star,
@@ -70,6 +73,8 @@ export const SHAPES = {
   2: spokes([-up, Math.PI / 6, (5 / 6) * Math.PI]),
   3: spokes([Math.PI, Math.PI / 3, -Math.PI / 3]),
   4: spokes([0, (2 / 3) * Math.PI, -(2 / 3) * Math.PI]),
+  x: spokes([up / 2, (3 / 2) * up, (5 / 2) * up, (7 / 2) * up]),
+  "+": spokes([0, up, Math.PI, -up]),
   "|": spokes([up, -up]),
   _: spokes([0, Math.PI]),
 };
