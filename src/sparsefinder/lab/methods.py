@@ -84,10 +84,22 @@ def _in(text: str) -> Iterator[Listed]:
             (dials,) = [one.value.elts for one in about.keywords if one.arg == "dials"] or [[]]
             yield Listed(
                 name, family,
-                tuple(each.target.id for each in kind.body if _is_parameter(each)),  # type: ignore[attr-defined]
+                _parameters(kind, body),
                 tuple(ast.literal_eval(constants.get(getattr(one, "id", ""), one).args[0]) for one in dials),
                 first_line(ast.get_docstring(kind)),
             )  # fmt: skip
+
+
+def _parameters(kind: ast.ClassDef, body: list[ast.stmt]) -> tuple[str, ...]:
+    """The parameters of a class in a file: those of the classes that it is made of first."""
+    bases = {getattr(base, "id", "") for base in kind.bases}
+    found: list[str] = []
+    for one in body:
+        if isinstance(one, ast.ImportFrom) and one.level == 1 and (taken := {name.name for name in one.names} & bases):
+            there = ast.parse((FINDERS / f"{one.module}.py").read_text(encoding="utf-8")).body
+            for other in there:
+                found += _parameters(other, there) if isinstance(other, ast.ClassDef) and other.name in taken else ()
+    return (*found, *(each.target.id for each in kind.body if _is_parameter(each)))  # type: ignore[attr-defined]
 
 
 def _assigned(body: list[ast.stmt]) -> dict[str, Any]:
@@ -104,4 +116,5 @@ def _assigned(body: list[ast.stmt]) -> dict[str, Any]:
 def _is_parameter(one: Any) -> bool:
     """Whether a field is a person's to choose: neither learned nor of the run."""
     given = {each.arg: each.value for each in getattr(getattr(one, "value", None), "keywords", ())}
-    return isinstance(one, ast.AnnAssign) and getattr(given.get("metadata"), "id", "") not in ("LEARNED", "RUN")
+    mine = isinstance(one, ast.AnnAssign) and getattr(getattr(one.annotation, "value", None), "id", "") != "ClassVar"
+    return mine and getattr(given.get("metadata"), "id", "") not in ("LEARNED", "RUN")
