@@ -87,8 +87,8 @@ class HashAttention(Learned):
 
         if self.steps:
             learn_rows([each.requires_grad_() for each in maps], loss, samples, self.steps, how.rate, how.seed)
-        names = ("query_layer", "query_signs", "key_layer", "key_signs")
-        return replace(self, **{name: each.detach() for name, each in zip(names, maps, strict=True)})
+        layer, signs, key_layer, key_signs = (each.detach() for each in maps)
+        return replace(self, query_layer=layer, query_signs=signs, key_layer=key_layer, key_signs=key_signs)
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         queries, keys = self._codes(q, k)
