@@ -64,7 +64,7 @@ def test_what_is_learned_beats_where_it_begins(name: str) -> None:
     one, start = LEARNED[name]
     learned, before = _recall(one.fit(batches(6))), _recall(start(one))
     assert learned > 0.9
-    assert learned > before + 0.2
+    assert learned > before + 0.15
 
 
 @pytest.mark.parametrize("name", LEARNED)

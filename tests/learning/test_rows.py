@@ -4,7 +4,7 @@ import torch
 
 from sparsefinder import Layout
 from sparsefinder.learning import rows
-from sparsefinder.learning.rows import Rows
+from sparsefinder.learning.rows import GoldRows
 
 from ..synthetic import grouped
 
@@ -16,7 +16,7 @@ def test_rows_are_those_of_the_gold_graph() -> None:
         sample = grouped(2, layout=layout)
         gold, degrees = sample.gold.dense(), sample.gold.grid.degrees()
         for b in range(2):
-            found = Rows.of(sample, b, torch.Generator())
+            found = GoldRows.of(sample, b, torch.Generator())
             assert found is not None
             for place, query in enumerate(found.q[0]):
                 ((i,),) = (sample.q[b, 0] == query).all(-1).nonzero().tolist()
@@ -28,15 +28,15 @@ def test_rows_are_those_of_the_gold_graph() -> None:
 
 def test_no_more_rows_than_a_step_takes_and_none_without_a_choice() -> None:
     sample = grouped(1, n=rows.QUERIES + 9)
-    found = Rows.of(sample, 0, torch.Generator())
+    found = GoldRows.of(sample, 0, torch.Generator())
     assert found is not None
     assert found.q.shape[1] == rows.QUERIES
-    assert Rows.of(grouped(1, n=1), 0, torch.Generator()) is None
+    assert GoldRows.of(grouped(1, n=1), 0, torch.Generator()) is None
 
 
 def test_cross_entropy_is_least_for_the_distribution_itself() -> None:
     sample = grouped(1, layout=Layout(True))
-    found = Rows.of(sample, 0, torch.Generator())
+    found = GoldRows.of(sample, 0, torch.Generator())
     assert found is not None
     wanted = found.seen / found.seen.sum(-1, keepdim=True)
     same = found.cross_entropy(torch.zeros_like(found.weights), wanted.expand_as(found.weights))

@@ -50,7 +50,7 @@ class ClusteredAttention(Finder):
         dials=(Dial("share", most=1, every_pair=True),), grid={"clusters": (32,)},
         words={"clusters": "{} clusters of queries", "share": "keeps the best {%} of keys", "bits": "{} bits",
                "iterations": "{} iteration(s)"},
-        look=Look("#558b2f", "#a5d66f", "X"),
+        look=Look("#2e8b4f", "#86e3a0", "X"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from ..core.graph import Graph
 from ..core.layout import Grid
 from ..core.mapping import mapped
 from ..learning.moments import low_rank
-from ..learning.rows import Rows, learn_rows
+from ..learning.rows import GoldRows, learn_rows
 from ..learning.sample import Sample
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Fitting, Keys, Learned, Queries, Settings
@@ -62,7 +62,7 @@ class LightningIndexer(Learned):
         dials=(Dial("share", most=1, every_pair=True),), grid={"r": (8,)},
         words={"r": "{} dimension(s)", "share": "keeps the best {%} of keys", "indexers": "{} small head(s)",
                "steps": "learned in {} steps"},
-        look=Look("#1a237e", "#8c9eff", "P"),
+        look=Look("#1a1a6e", "#7c83ff", "P"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class LightningIndexer(Learned):
         """Learn the small heads of all heads at once, from where two of them make scores of rank r."""
         maps = _start(samples, self.r, self.indexers, how.seed)
 
-        def loss(rows: Rows) -> Tensor:
+        def loss(rows: GoldRows) -> Tensor:
             return rows.cross_entropy(_scores(rows.q[None], rows.k[None], *maps)(slice(None))[0], rows.weights)
 
         if self.steps:

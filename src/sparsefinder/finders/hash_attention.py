@@ -16,7 +16,7 @@ from ..core.mapping import mapped
 from ..core.pieces import Rule
 from ..core.pieces.rules import FAR
 from ..learning.moments import Moments, low_rank
-from ..learning.rows import Rows, learn_rows
+from ..learning.rows import GoldRows, learn_rows
 from ..learning.sample import Sample
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Fitting, Keys, Learned, Queries, Settings
@@ -61,7 +61,7 @@ class HashAttention(Learned):
         dials=(Dial("share", most=1, every_pair=True),), grid={"bits": (32,)},
         words={"bits": "{} bits", "share": "keeps the best {%} of keys", "hidden": "a hidden layer of {}",
                "steps": "learned in {} steps"},
-        look=Look("#e65100", "#ffb04d", "D"),
+        look=Look("#8e24aa", "#dd8cf5", "D"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class HashAttention(Learned):
         """Learn the networks of all heads at once: gold keys should have more bits in common with their query."""
         maps = _start(samples, self.bits, self.hidden, how.seed)
 
-        def loss(rows: Rows) -> Tensor:
+        def loss(rows: GoldRows) -> Tensor:
             # Between steps of the sign there is nothing to descend: so numbers from −1 to 1 stand for bits.
             q, k = (_network(each[None], *own)[0].tanh() for each, own in ((rows.q, maps[:2]), (rows.k, maps[2:])))
             gold = (rows.weights > 0).to(q)
@@ -87,8 +87,8 @@ class HashAttention(Learned):
 
         if self.steps:
             learn_rows([each.requires_grad_() for each in maps], loss, samples, self.steps, how.rate, how.seed)
-        names = ("query_layer", "query_signs", "key_layer", "key_signs")
-        return replace(self, **{name: each.detach() for name, each in zip(names, maps, strict=True)})
+        layer, signs, key_layer, key_signs = (each.detach() for each in maps)
+        return replace(self, query_layer=layer, query_signs=signs, key_layer=key_layer, key_signs=key_signs)
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         queries, keys = self._codes(q, k)

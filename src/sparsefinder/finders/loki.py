@@ -45,7 +45,7 @@ class Loki(Learned):
         "loki", "Loki", "rival", compares="scores", paper="Singhania et al., 2024, arXiv:2406.02542",
         dials=(Dial("share", most=1, every_pair=True),), grid={"r": (8,)},
         words={"r": "{} component(s) of keys", "share": "keeps the best {%} of keys"},
-        look=Look("#3f51b5", "#9aa8ff", "s"),
+        look=Look("#4b6bfb", "#a9b8ff", "s"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

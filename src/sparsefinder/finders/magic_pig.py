@@ -60,7 +60,7 @@ class MagicPig(Learned):
         "magicpig", "MagicPIG", "rival", compares="closeness", paper="Chen et al., 2024, arXiv:2410.16179",
         dials=(Dial("tables", least=1, most=MOST_TABLES, whole=True),), grid={"bits": (4, 6, 8)},
         words={"bits": "{} bits", "tables": "{} table(s)", "collisions": "the same hash {} time(s)"},
-        look=Look("#c2185b", "#ff8a80", "p"),
+        look=Look("#e5304f", "#ff8f9f", "p"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -48,7 +48,7 @@ class Smyrf(Finder):
     about = About(
         "smyrf", "SMYRF", "rival", compares="scores", paper="Daras et al., 2020, arXiv:2010.05315",
         dials=(Dial("rounds", least=1, most=MOST_ROUNDS, whole=True),), grid={"clusters": (4, 8, 16, 32)},
-        words={"clusters": "{} clusters", "rounds": "{} round(s)"}, look=Look("#00838f", "#4dd0e1", "h"),
+        words={"clusters": "{} clusters", "rounds": "{} round(s)"}, look=Look("#6d8f00", "#c5e84a", "h"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ class SparQ(Finder):
         "sparq", "SparQ", "rival", compares="scores", paper="Ribar et al., 2023, arXiv:2312.04985",
         dials=(Dial("share", most=1, every_pair=True),), grid={"r": (8,)},
         words={"r": "the largest {} dimension(s) of a query", "share": "keeps the best {%} of keys"},
-        look=Look("#b3125e", "#ff7db8", "o"),
+        look=Look("#d6007f", "#ff7ac6", "o"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows: some queries of a sequence, all its keys, and the weights of entmax. What rankings of keys are learned from."""
+"""Gold rows: queries of a sequence, all its keys, and the weights of entmax. What rankings of keys are learned from."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..errors import InputError
 from .learn import descend
 from .sample import Sample, batches
 
-__all__ = ["Rows", "learn_rows"]
+__all__ = ["GoldRows", "learn_rows"]
 
 # Queries to a step of learning. With them come all keys of their sequence.
 QUERIES = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class GoldRows:
     """Queries of one sequence, its keys, which of them each query may see, and the weights that they get."""
 
     q: Float[Tensor, "heads count d"]
@@ -33,7 +33,7 @@ class Rows:
     weights: Float[Tensor, "heads count m"]
 
     @staticmethod
-    def of(sample: Sample, b: int, generator: torch.Generator) -> Rows | None:
+    def of(sample: Sample, b: int, generator: torch.Generator) -> GoldRows | None:
         """Some queries of a sequence, drawn from those with a choice of keys; None if it has no such."""
         degrees = sample.layout.of(sample.q, sample.k).degrees()[b]
         choosing = (degrees > 1).nonzero().squeeze(-1)
@@ -45,7 +45,7 @@ class Rows:
         seen = torch.arange(k.shape[1], device=k.device) < degrees[some, None]
         scores = (q * sample.score_scale @ k.mT).masked_fill(~seen, -math.inf)
         alpha = sample.alpha[:, None, None] if isinstance(sample.alpha, Tensor) else sample.alpha
-        return Rows(q, k, seen, entmax(scores, alpha))
+        return GoldRows(q, k, seen, entmax(scores, alpha))
 
     def cross_entropy(
         self, scores: Float[Tensor, "heads count m"], wanted: Float[Tensor, "heads count m"]
@@ -58,7 +58,7 @@ class Rows:
 
 def learn_rows(
     parameters: Sequence[Tensor],
-    loss: Callable[[Rows], Tensor],
+    loss: Callable[[GoldRows], Tensor],
     samples: Iterable[Sample],
     steps: int,
     rate: float,
@@ -75,7 +75,8 @@ def learn_rows(
     while step < steps:
         before = step
         for sample in batches(samples):
-            found = (Rows.of(sample, b, generator) for b in torch.randperm(len(sample.q), generator=generator).tolist())
+            order = torch.randperm(len(sample.q), generator=generator).tolist()
+            found = (GoldRows.of(sample, b, generator) for b in order)
             for rows in islice((each for each in found if each is not None), steps - step):
                 descend(optimizer, partial(loss, rows))
                 schedule.step()
