@@ -12,6 +12,7 @@ from torch import Tensor
 from sparsefinder import Graph, Layout
 from sparsefinder.core import graph
 from sparsefinder.core.layout import Grid
+from sparsefinder.core.pieces import Diagonals
 
 B, H, N, M, D = 2, 4, 17, 19, 8
 # The implementations that run on a CPU; those for GPUs have tests of their own.
@@ -43,12 +44,17 @@ def block_graph(grid: Grid, size: int, share: float = 0.3) -> Graph:
     return Graph.blocks(chance(grid.batch, 1, -(-grid.n // size), -(-grid.m // size), share=share), size, grid)
 
 
+def diagonal_graph(grid: Grid, share: float) -> Graph:
+    return Graph(grid, (Diagonals(chance(grid.batch, grid.heads, grid.n + grid.m - 1, share=share)),))
+
+
 GRAPHS: dict[str, Callable[[Grid], Graph]] = {
     "full": Graph.full,
     "nothing": Graph,
     "band": lambda grid: Graph.band(-2, 1, grid),
     "half band": lambda grid: Graph.band(None, -1, grid),
     "columns": lambda grid: Graph.columns(chance(1, grid.heads, grid.m, share=0.2), grid),
+    "diagonals": lambda grid: diagonal_graph(grid, 0.2),
     "rows": lambda grid: Graph.rows(chance(grid.batch, 1, grid.n, share=0.2), grid),
     "buckets": bucket_graph,
     "many buckets": lambda grid: bucket_graph(grid, 7, 2, 3),
@@ -111,7 +117,7 @@ Recipe = tuple[Any, ...]
 @st.composite
 def recipes(draw: st.DrawFn, depth: int = 2) -> Recipe:
     """How to build a graph: a piece of any kind, or a union or intersection of graphs."""
-    kinds = ["band", "columns", "rows", "buckets", "blocks", "pairs", "full", "nothing"]
+    kinds = ["band", "columns", "diagonals", "rows", "buckets", "blocks", "pairs", "full", "nothing"]
     kind = draw(st.sampled_from(kinds + ["or", "and"] * (depth > 0)))
     if kind in ("or", "and"):
         return kind, draw(recipes(depth - 1)), draw(recipes(depth - 1))
@@ -135,6 +141,8 @@ def build(recipe: Recipe, grid: Grid) -> Graph:
     share, size = given
     if kind == "columns":
         return Graph.columns(chance(grid.batch, 1, grid.m, share=share), grid)
+    if kind == "diagonals":
+        return diagonal_graph(grid, share)
     if kind == "rows":
         return Graph.rows(chance(1, grid.heads, grid.n, share=share), grid)
     if kind == "blocks":

@@ -26,7 +26,9 @@ from sparsefinder.finders import (
     GlobalTokens,
     KMeans,
     Probe,
+    Quest,
     RandomBlocks,
+    SeerAttention,
     Sketch,
     Window,
 )
@@ -59,7 +61,10 @@ def finders() -> None:
                 assert torch.equal(here.dense(), wanted), (case.name, scene.name)
 
 
-GPU_FINDERS = (Window, GlobalTokens, RandomBlocks, BlockTopK, BlockCentroids, Sketch, Distance, KMeans, Probe)
+GPU_FINDERS = (
+    Window, GlobalTokens, RandomBlocks, BlockTopK, BlockCentroids, Sketch, Distance, KMeans, Probe, Quest,
+    SeerAttention,
+)  # fmt: skip
 # How often a list of tiles waits at the most, for what `listed` says; points in float64 are listed pair by pair.
 LISTING = {Buckets: 3, Blocks: 3, Near: 3}
 
@@ -73,7 +78,7 @@ def waits() -> None:
         for case in CASES:
             if not isinstance(case.finder, GPU_FINDERS):
                 continue
-            blocks = isinstance(case.finder, RandomBlocks | BlockTopK | BlockCentroids)
+            blocks = isinstance(case.finder, RandomBlocks | BlockTopK | BlockCentroids | Quest | SeerAttention)
             per_head = any(
                 isinstance(getattr(case.finder, name, None), torch.Tensor) for name in ("k", "top_k", "probes")
             )

@@ -11,7 +11,7 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from sparsefinder import Graph, InputError, Layout, attention, entmax, gold_graph
 from sparsefinder.core.layout import Grid
-from sparsefinder.core.pieces import Band, Blocks, Buckets, Columns, Pairs, Piece, Rows
+from sparsefinder.core.pieces import Band, Blocks, Buckets, Columns, Diagonals, Pairs, Piece, Rows
 
 from ..cases import GRAPHS, LAYOUTS, B, D, H, M, N, Recipe, build, counting_by, grids, inputs, recipes
 
@@ -37,6 +37,10 @@ def has_by_hand(piece: Piece, grid: Grid, b: int, h: int, i: int, j: int) -> boo
         return above and (piece.upper is None or distance <= piece.upper)
     if isinstance(piece, Columns):
         return bool(piece.keys.expand(grid.batch, grid.heads, grid.m)[b, h, j])
+    if isinstance(piece, Diagonals):
+        offset = grid.layout.query_offset
+        place = i + int(offset[b] if isinstance(offset, Tensor) else offset) - j + grid.m - 1
+        return place in piece.chosen.expand(grid.batch, grid.heads, -1)[b, h].nonzero().flatten().tolist()
     if isinstance(piece, Rows):
         return bool(piece.queries.expand(grid.batch, grid.heads, grid.n)[b, h, i])
     if isinstance(piece, Buckets):

@@ -95,7 +95,7 @@ class BlocksByMass(Finder):
 def mass_before(masses: Float[Tensor, "*shape count"]) -> Float[Tensor, "*shape count"]:
     """The share of the mass that is in what has more than each: what has to be wanted for it to be taken too.
 
-    So the best is always taken, and every other one unless the better ones reach what is wanted.
+    So the best is always taken, and every other one unless the better ones have more than is wanted.
     """
     ordered, order = masses.double().sort(dim=-1, descending=True, stable=True)
     upto = ordered.cumsum(-1)
