@@ -6,6 +6,8 @@ share of the weight together: what is left out then is a known share of what att
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -56,7 +58,7 @@ def gold_graph(
     return Graph.of_pairs(batch, head, query, key, call.grid)
 
 
-def check_mass(mass: object) -> None:
+def check_mass(mass: Any) -> None:
     """Raise if a share of weight is none."""
     if mass is not None and not (is_number(mass) and 0 < mass <= 1):
         raise InputError("mass", repr(mass), "a share of the weight of a row above 0 and up to 1, or None")
