@@ -39,7 +39,7 @@ class LightningIndexer(Learned):
     The paper has one indexer for all heads of a layer, made of hidden states. Here every head has its own, made of its
     queries and keys, because every head has a graph of its own. As there, it learns to give keys the weights of the
     teacher, by the cross-entropy of its scores' softmax and these; but the teacher is an entmax one, and stays.
-    Learning begins with scores of low rank: from a random start it comes to the same, in four times as many steps.
+    Learning begins with scores of low rank, as a sketch has them: from a random start it takes long to come as far.
 
     r: dimensions of the small heads, which share their keys.
     share: of the keys that a query may see, rounded up, with what scores as high as the last of them. One, or one per
