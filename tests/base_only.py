@@ -21,19 +21,24 @@ UNFITTED = (
     finders.BlockTopK(4, 2),
     finders.ClusteredAttention(4, 0.2),
     finders.Distance(3.0),
+    finders.FlexPrefill(4, 0.9),
     finders.Full(),
     finders.GlobalTokens(1),
     finders.Longformer(3, 1),
+    finders.MInference(2, 2),
     finders.Oracle(),
     finders.Quantization(4),
+    finders.Quest(4, 2),
     finders.RandomBlocks(1, 4),
     finders.Reformer(4),
     finders.Smyrf(4),
     finders.SparQ(4, 0.2),
+    finders.SpargeAttention(4, 0.9),
     finders.Strided(4),
     finders.TopK(0.2),
     finders.Window(5),
     finders.Window(5) | finders.GlobalTokens(1),
+    finders.XAttention(8, 0.9),
 )
 # Made of others, or of what is learned from data.
 COMPOSED_OR_FITTED = {
@@ -50,6 +55,7 @@ COMPOSED_OR_FITTED = {
     "MagicPig",
     "Probe",
     "Routing",
+    "SeerAttention",
     "Several",
     "Sketch",
 }
