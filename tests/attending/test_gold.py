@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sparsefinder import InputError, Layout, Sample, Sparsefinder, Traces, TraceWriter, attention, gold_graph
 from sparsefinder.attending.gold import MASS
-from sparsefinder.finders import Oracle, Place
+from sparsefinder.finders import Oracle
 
 from ..cases import LAYOUTS, H, inputs
 from ..synthetic import grouped
@@ -73,4 +73,3 @@ def test_what_is_no_share_is_refused(mass: object, tmp_path: Path) -> None:
     for call in (lambda: gold_graph(q, k, mass=mass), lambda: TraceWriter(tmp_path / "traces", mass=mass)):  # type: ignore[arg-type]
         with pytest.raises(InputError, match="a share of the weight"):
             call()
-    assert Place("encoder", 0).mass is None
