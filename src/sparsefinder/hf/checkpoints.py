@@ -34,8 +34,7 @@ from .scaling import NAMES
 __all__ = ["load_model", "push_model", "save_model"]
 
 # Weights that attention has besides those of the model's class: of α, and of scaling by length.
-LOGIT = "entmax_logit"
-LEARNED = (LOGIT, *NAMES)
+LEARNED = ("entmax_logit", *NAMES)
 # What says where on the hub a checkpoint is, of the arguments of `from_pretrained`.
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "revision", "token")
 USE = """
@@ -171,8 +170,7 @@ def _restore_alpha(
     use_entmax(model, saved["alpha"], learn=learn, scaled=scaled, backend=backend)
     if scaled or (saved["learned"] and learn):
         # A trainer's checkpoint has them as weights; its config still has those of the start.
-        found = _learned(name_or_path, options)
-        model.load_state_dict(found if learn else _without(found, LOGIT), strict=False)
+        model.load_state_dict(_learned(name_or_path, options), strict=False)
         model.config.entmax["alpha"] = alpha_of(model)
 
 
@@ -185,10 +183,6 @@ def _expecting_learned(kind: type[PreTrainedModel]) -> Iterator[None]:
         yield
     finally:
         kind._keys_to_ignore_on_load_unexpected = before
-
-
-def _without(found: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    return {key: each for key, each in found.items() if not key.endswith(name)}
 
 
 def _learned(name_or_path: str | Path, options: Mapping[str, Any]) -> dict[str, Tensor]:

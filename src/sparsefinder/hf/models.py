@@ -42,8 +42,9 @@ def use_entmax(
     >>> use_entmax(model, learn=True)                                 # one learned α in (1, 2) per head
     >>> use_entmax(model, scaled=True)                                # ASEntmax: scores by length, as heads learn
 
+    Kinds that are not named have 1.5.
     scaled: scores grow with the logarithm of the number of keys, by as much as every head learns (`hf/scaling.py`);
-    the model begins as it is. Kinds that are not named have 1.5.
+    the model begins as it is.
     The α is kept in `model.config.entmax`, so that a checkpoint says what it was trained with.
     """
     register()
