@@ -2,7 +2,7 @@
 
 Standings are means over teachers, so that a method has a place only if it was measured on all of them. Full attention
 finds all with a sparsity of 0, and no pairs at all are a sparsity of 1 with a recall of 0: where no setting of a method
-reaches what is asked for, these are what it has.
+reaches what is asked for, these are what it has. What it reaches on no teacher is none, and said to be.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ LEGEND = (
     "volume: the area under the frontier of sparsity and recall; finds at 90%: the recall with 90 % of pairs skipped",
     "skips at 95%: pairs skipped where 95 % of gold pairs are found, and what finding costs then, of all scores",
     "× softmax: times as fast as torch's softmax attention, set for a recall of 95 %, finding included; at the "
-    "shortest and the longest length of each teacher's benchmark (sparsefinder bench RUN); –: not measured",
+    "shortest and the longest length of each teacher's benchmark (sparsefinder bench RUN)",
+    "–: no setting reaches it, or not timed",
 )
 
 
@@ -183,7 +184,7 @@ def _mean(name: str, rows: Iterable[Row]) -> float | None:
     if name.endswith("_to_softmax"):
         # Ratios: twice as fast here and half as fast there is as fast.
         return geometric_mean(known) if known else None
-    if name == "cost_at_95":
+    if name == "cost_at_95" or not known:
         return fmean(known) if known else None
     return fmean(0.0 if value is None else value for value in values)
 

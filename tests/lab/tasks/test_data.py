@@ -108,6 +108,21 @@ def test_several_files_and_how_many_pairs_they_should_have(tmp_path):
         PairFiles(source=files["en"], target=files["de"][0])
 
 
+def test_lines_one_after_the_other_make_documents_within_a_file_and_none_is_lost(tmp_path):
+    lines = [f"line {number}" for number in range(7)]
+    left, right = tmp_path / "a.en", tmp_path / "a.de"
+    left.write_text("\n".join([*lines[:3], " ", *lines[3:]]))
+    right.write_text("\n".join([*lines[:3], "of an empty line", *lines[3:]]).upper())
+    both = {"source": [str(left)] * 2, "target": [str(right)] * 2}
+    found = read_pairs(PairFiles(**both, join=[1, 3]))
+    assert found[:7] == [(line, line.upper()) for line in lines]
+    wanted = ["line 0 line 1 line 2", "line 3 line 4 line 5", "line 6"]
+    assert found[7:] == [(text, text.upper()) for text in wanted]
+    assert read_pairs(PairFiles(**both, join=3)) == found[7:] * 2
+    with pytest.raises(ValidationError, match="3 numbers in `join` for 2 files: one for each, or one"):
+        PairFiles(**both, join=[1, 3, 5])
+
+
 def test_any_error_of_the_library_is_a_sentence_that_names_plain_files(tmp_path, monkeypatch):
     # A data set that is made by a script, as IWSLT17's is: refused with a RuntimeError.
     (tmp_path / "made").mkdir()

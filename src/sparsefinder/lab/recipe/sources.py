@@ -44,13 +44,16 @@ class PairFiles(Part):
 
     source: tuple[str, ...] = Field(min_length=1)
     target: tuple[str, ...] = Field(min_length=1)
+    # So many lines of a file, one after the other, make a pair: documents instead of sentences. One number for each
+    # file, or one for all.
+    join: tuple[Annotated[int, Field(ge=1)], ...] = (1,)
     # How many pairs there have to be; any number if not given.
     pairs: int | None = Field(None, ge=1)
 
-    @field_validator("source", "target", mode="before")
+    @field_validator("source", "target", "join", mode="before")
     @classmethod
     def _one_or_several(cls, given: Any) -> Any:
-        return (given,) if isinstance(given, str) else given
+        return (given,) if isinstance(given, str | int) else given
 
     @model_validator(mode="after")
     def _as_many(self) -> PairFiles:
@@ -58,6 +61,8 @@ class PairFiles(Part):
             raise ValueError(
                 f"{len(self.source)} files in `source` and {len(self.target)} in `target`: as many in each"
             )
+        if len(self.join) not in (1, len(self.source)):
+            raise ValueError(f"{len(self.join)} numbers in `join` for {len(self.source)} files: one for each, or one")
         return self
 
 
@@ -82,6 +87,7 @@ PAIR_SHAPES = """one of these shapes:
     a path of tab-separated lines: pairs.tsv
     two paths of aligned lines: [train.en, train.de]
     several of each, one after the other: {source: [a.en, b.en], target: [a.de, b.de]}
+    documents of so many lines: {source: a.en, target: a.de, join: 8}
     a data set of the hub: {hub: name, config: name, split: train, source: en, target: de}
     pairs that every machine has: {builtin: numbers-de}"""
 

@@ -43,7 +43,9 @@ def read_pairs(source: PairSource) -> list[Pair]:
     elif isinstance(source, tuple):
         pairs = _aligned(*source)
     elif isinstance(source, PairFiles):
-        pairs = [pair for files in zip(source.source, source.target, strict=True) for pair in _aligned(*files)]
+        joins = source.join if len(source.join) > 1 else source.join * len(source.source)
+        files = zip(source.source, source.target, joins, strict=True)
+        pairs = [pair for left, right, lines in files for pair in _documents(_aligned(left, right), lines)]
     elif isinstance(source, HubPairs):
         pairs = list(_hub_pairs(source))
     else:
@@ -109,6 +111,14 @@ def _aligned(left: str, right: str) -> list[Pair]:
         got = f"{len(sources)} lines in {left} and {len(targets)} in {right}"
         raise InputError("data", got, "two files with as many lines, each the translation of the other's")
     return list(zip(sources, targets, strict=True))
+
+
+def _documents(pairs: list[Pair], lines: int) -> Iterator[Pair]:
+    """So many pairs, one after the other, as one; those at the end that are fewer make one, too."""
+    whole = [pair for pair in pairs if all(side.strip() for side in pair)]
+    for first in range(0, len(whole), lines):
+        lefts, rights = zip(*whole[first : first + lines], strict=True)
+        yield " ".join(map(str.strip, lefts)), " ".join(map(str.strip, rights))
 
 
 def _load(source: HubSource) -> Any:

@@ -51,8 +51,8 @@ function leaderboard(runs) {
     "Times as fast as softmax, shortest",
     "longest",
   ];
-  const share = (value) => (value === null ? "–" : percent(value));
-  const times = (value) => (value === null ? "–" : value.toFixed(2));
+  const share = (value) => (value === null ? "not reached" : percent(value));
+  const times = (value) => (value === null ? "not timed" : value.toFixed(2));
   const rows = data.leaderboard.map(({ series, place, teachers, means }) => {
     const look = data.series[series];
     const measured = place === null ? `measured in ${teachers} of ${runs}` : look.whose;
