@@ -139,7 +139,7 @@ def test_what_is_wrong_is_named(small: Path, changes: list[str], said: str) -> N
         ("{builtin: python3}", ["task.data.test.builtin: got 'python3', want 'python', 'numbers-de' or 'numbers-fr'"]),
         ("[a.en, a.de, a.fr]", ["task.data.test: got ['a.en', 'a.de', 'a.fr'], want 2 at most"]),
         ("{source: [a, b], target: c}", ["task.data.test: 2 files in `source` and 1 in `target`: as many in each"]),
-        ("3", ["task.data.test: got 3, want one of these shapes:", *["    "] * 5]),
+        ("3", ["task.data.test: got 3, want one of these shapes:", *["    "] * 6]),
     ],
 )
 def test_of_several_shapes_only_the_one_that_was_meant_complains(given: str, said: list[str]) -> None:
