@@ -175,7 +175,7 @@ def _blocks(block: int, metric: Projection) -> list[Finder]:
 
 def _sketches(scores: Projection) -> list[Finder]:
     r = scores.queries.shape[-1]
-    return [Sketch(r, share, projection=scores) for share in (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)]
+    return [Sketch(r, share=share, projection=scores) for share in (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)]
 
 
 def _refined(samples: Samples, scores: Projection) -> list[Finder]:

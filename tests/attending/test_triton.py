@@ -30,7 +30,7 @@ SMALL = attend.Tile(16, 16, 4, 1)
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles in a few tokens."""
-    monkeypatch.setattr(attend, "tile_for", lambda width, bytes_each: SMALL)
+    monkeypatch.setattr(attend, "tile_for", lambda width, bytes_each, kinds: SMALL)
 
 
 def outcome(backend: str, q: Tensor, k: Tensor, v: Tensor, graph: Graph | None, more: dict[str, Any]) -> list[Tensor]:

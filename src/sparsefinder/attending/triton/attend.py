@@ -19,7 +19,7 @@ from ..call import Call
 from .backward import of_keys, of_queries
 from .forward import attend, look
 from .membership import Kept, Seen, Vectors
-from .tables import Tile, compile_options, kept_of, seen_of
+from .tables import MOST_REGISTERS, Tile, compile_options, kept_of, seen_of
 from .tiles import Lists, known, listed
 
 __all__ = ["Tile", "run", "tile_for"]
@@ -28,14 +28,19 @@ __all__ = ["Tile", "run", "tile_for"]
 MOST_STEPS = 40
 
 
-def tile_for(width: int, bytes_each: int) -> Tile:
-    """What fits into registers, with the most that is asked of a pair: vectors of `width` numbers of so many bytes.
+# Kinds of pieces that can be asked of the pairs of a large tile without a register spilled.
+FEW_KINDS = 2
 
-    Products of float32 in three parts, and long vectors, take many registers: so their tiles are small.
+
+def tile_for(width: int, bytes_each: int, kinds: int = 0) -> Tile:
+    """What fits into registers: vectors of `width` numbers of so many bytes, and a graph with so many kinds of pieces.
+
+    Products of float32 in three parts, and long vectors, take many registers: so their tiles are small. There the
+    assembler would rather spill some than have fewer tiles at once, unless it is told how many it may take.
     """
     if bytes_each > 2 or width > 128:
-        return Tile(16, 16, 4, 1)
-    return Tile(64, 32, 8, 1) if width <= 64 else Tile(32, 32, 8, 1)
+        return Tile(16, 16, 4, 1, MOST_REGISTERS)
+    return Tile(64, 32, 8, 1) if width <= 64 and kinds <= FEW_KINDS else Tile(32, 32, 8, 1)
 
 
 class _Listing(NamedTuple):
@@ -89,7 +94,8 @@ class _Problem:
     @staticmethod
     def of(call: Call) -> _Problem:
         grid, pieces = call.grid, known(call.pairs)
-        tile = tile_for(max(call.q.shape[-1], call.v.shape[-1]), call.q.element_size())
+        kinds = len({type(piece) for piece in pieces})
+        tile = tile_for(max(call.q.shape[-1], call.v.shape[-1]), call.q.element_size(), kinds)
         lists = listed(grid, pieces, tile.rows, tile.columns)
         power = {1.5: 2, 2.0: 1}.get(call.alpha, 0) if isinstance(call.alpha, float) else 0
         # Three products of shorter numbers are as good as one of float32, on tensor cores.
@@ -100,9 +106,9 @@ class _Problem:
     @property
     def options(self) -> dict[str, Any]:
         """How kernels are compiled. Without fused steps sums are rounded as everywhere else."""
-        rows, columns, warps, stages = self.tile
+        rows, columns, warps, stages, registers = self.tile
         meant = {"rows": rows, "columns": columns, "power": self.power, "precision": self.precision}
-        return meant | compile_options(warps, stages)
+        return meant | compile_options(warps, stages, registers)
 
     @property
     def listing(self) -> _Listing:

@@ -16,7 +16,10 @@ from .forward import best
 from .membership import Kept, Seen
 from .tiles import FAR, Lists
 
-__all__ = ["Tile", "compile_options", "kept_of", "seen_of"]
+__all__ = ["MOST_REGISTERS", "Tile", "compile_options", "kept_of", "seen_of"]
+
+# What a thread can have at all.
+MOST_REGISTERS = 255
 
 # Fewer codes than this the tensor cores do not multiply.
 LEAST_CODES = 32
@@ -29,10 +32,12 @@ class Tile(NamedTuple):
     columns: int
     warps: int
     stages: int
+    registers: int | None = None  # how many a thread may have; as the assembler likes if None
 
 
-def compile_options(warps: int, stages: int) -> dict[str, Any]:
-    return {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": False}
+def compile_options(warps: int, stages: int, registers: int | None = None) -> dict[str, Any]:
+    most = {} if registers is None else {"maxnreg": registers}
+    return {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": False} | most
 
 
 def seen_of(grid: Grid) -> Seen:
