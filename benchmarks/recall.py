@@ -51,9 +51,10 @@ from sparsefinder.hf.recording import record_traces
 from sparsefinder.lab.bench.clock import seconds_of
 from sparsefinder.lab.sweep.masks import masks_of
 from sparsefinder.lab.sweep.tally import GoldPairs, tally
-from sparsefinder.learning.learn import learn, refine
+from sparsefinder.learning.learn import learn
 from sparsefinder.learning.moments import low_rank, principal
 from sparsefinder.learning.projection import Projection
+from sparsefinder.learning.rows import refine
 from sparsefinder.learning.sample import Sample
 from sparsefinder.traces.store import Samples, Traces
 

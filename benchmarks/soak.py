@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from sparsefinder import GlobalTokens, Layout, Window, attention, finder
-from sparsefinder.finders import Finder
+from sparsefinder.finders import Finder, KMeans, Sketch
 from sparsefinder.learning.sample import Sample
 
 # How often it says how it is, and how much more memory than at first is more than chance.
@@ -58,7 +58,7 @@ def main() -> None:
 def _finders(generator: torch.Generator) -> list[Finder | None]:
     """One whose graphs are of each kind: all pairs, bands, columns and rows, blocks, buckets, a rule, distances."""
     samples = [Sample(*torch.randn(2, 1, HEADS, 128, D, generator=generator))]
-    learned = finder("sketch", r=8, share=0.1).fit(samples), finder("kmeans", clusters=8).fit(samples)
+    learned = Sketch(8, share=0.1).fit(samples), KMeans(8).fit(samples)
     return [
         None, Window(31), Window(11) | GlobalTokens(1), finder("bigbird", random_blocks=2, block=16),
         finder("reformer", buckets=8), finder("distance", t=7.0), *learned,

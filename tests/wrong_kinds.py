@@ -33,8 +33,9 @@ from sparsefinder.core.entmax import entmax_threshold
 from sparsefinder.finders import KMeans, Probe, Quantization, Routing, Sketch
 from sparsefinder.finders.block_centroids import BlockCentroids
 from sparsefinder.fitting import Wanted
-from sparsefinder.learning.learn import learn, refine
+from sparsefinder.learning.learn import learn
 from sparsefinder.learning.moments import low_rank, principal
+from sparsefinder.learning.rows import refine
 
 __all__ = ["CASES"]
 

@@ -25,9 +25,9 @@ from ..core.layout import Grid
 from ..core.pieces import Buckets, Rule, Sketched
 from ..core.pieces.rules import FAR
 from ..errors import InputError
-from ..learning.learn import refine
 from ..learning.moments import bounding, leading, low_rank
 from ..learning.projection import Projection
+from ..learning.rows import refine
 from ..learning.sample import Sample, batches
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Finder, Fitting, Keys, Learned, Queries, Settings

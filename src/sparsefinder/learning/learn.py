@@ -1,14 +1,12 @@
 """Learning projections, the heads of a layer all at once.
 
 `learn` (Eq. 7 of the paper): a query comes nearer to the keys it attends to than to others, by a margin.
-`refine`: inner products that approximate the scores are learned further, so that they put the right keys first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import islice
 
 import torch
 from jaxtyping import Float
@@ -20,7 +18,7 @@ from .projection import Projection
 from .sample import Pooling, Sample, batches
 from .triples import Triples, blocked
 
-__all__ = ["descend", "learn", "refine"]
+__all__ = ["descend", "learn"]
 
 # How far a query and a key are apart on the average when learning begins, squared, in margins. With 2, 4 or 8
 # recall on real heads differed by 0.04 at the most; left at the size of queries and keys, where the margin is nothing,
@@ -78,46 +76,6 @@ def learn(
         raise InputError("samples", "no query with both a gold key and another", "at least one to learn from")
     kept = [tensor.detach() for tensor in maps]
     return Projection(kept[0], kept[-1])
-
-
-def refine(
-    projection: Projection,
-    samples: Iterable[Sample],
-    steps: int,
-    *,
-    margin: float = 1.0,
-    rate: float = 0.01,
-    seed: int = 0,
-    progress: Callable[[int, float], None] | None = None,
-) -> Projection:
-    """Learn maps whose inner products are scores further: gold keys come before others in their row, by a margin.
-
-    A step of Adam for each sample, which are read as often as it takes: on [ω + q'·k'₋ − q'·k'₊]₊, with a negative key
-    for every gold pair as in `learn`. A sketch of few dimensions cannot have all scores right; it need not, for keys
-    far below the row's best.
-    """
-    if steps < 1:
-        raise InputError("steps", steps, "a number of steps from 1 upwards")
-    generator = torch.Generator().manual_seed(seed)
-    # Steps of Adam have a size of their own: queries and keys are given the same size before, and their own afterwards.
-    sizes = [tensor.square().mean((-1, -2), keepdim=True).sqrt() for tensor in (projection.queries, projection.keys)]
-    even = (sizes[1] / sizes[0].clamp(min=1e-30)).clamp(min=1e-30).sqrt()
-    maps = [tensor.clone().requires_grad_() for tensor in (projection.queries * even, projection.keys / even)]
-    optimizer = torch.optim.Adam(maps, lr=rate)
-    step = 0
-    while step < steps:
-        before = step
-        for sample in islice(batches(samples), steps - step):
-            found = Triples.of(sample, 1, generator)
-            if found is None:
-                continue
-            loss = descend(optimizer, partial(found.score_loss, maps[0], maps[1], margin))
-            step += 1
-            if progress is not None:
-                progress(step, loss)
-        if step == before:
-            raise InputError("samples", "no query with both a gold key and another", "at least one to learn from")
-    return Projection(maps[0].detach() / even, maps[1].detach() * even)
 
 
 def descend(optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> float:

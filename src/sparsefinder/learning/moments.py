@@ -17,7 +17,7 @@ from ..errors import InputError
 from .projection import Projection
 from .sample import Sample, batches
 
-__all__ = ["LEADING", "Moments", "bounding", "low_rank", "principal", "principal_of_keys"]
+__all__ = ["LEADING", "LENGTH", "Moments", "bounding", "low_rank", "principal", "principal_of_keys"]
 
 # A third of what the codes of a key can be at the most (finders/codes.py): few keys are as much longer than the mean.
 LENGTH = 64.0

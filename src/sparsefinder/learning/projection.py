@@ -1,6 +1,6 @@
 """Projection: per-head linear maps of queries and keys to a few dimensions.
 
-What is learned (`learning.learn` and `refine`) and what has a closed form (`moments.principal` and `low_rank`) both end
+What is learned (`learn.learn`, `rows.refine`) and what has a closed form (`moments.principal`, `low_rank`) both end
 as one of these.
 """
 

@@ -1,4 +1,8 @@
-"""Gold rows: queries of a sequence, all its keys, and the weights of entmax. What rankings of keys are learned from."""
+"""Gold rows: queries of a sequence, all its keys, and the weights of entmax. What rankings of keys are learned from.
+
+`refine`: inner products that approximate the scores are learned further, so that gold keys come first in their row, and
+about as far above the others in every row.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,11 @@ from torch import Tensor
 from ..core.entmax import entmax
 from ..errors import InputError
 from .learn import descend
+from .moments import LENGTH, Moments
+from .projection import Projection
 from .sample import Sample, batches
 
-__all__ = ["GoldRows", "learn_rows"]
+__all__ = ["GoldRows", "learn_rows", "refine"]
 
 # Queries to a step of learning. With them come all keys of their sequence.
 QUERIES = 64
@@ -63,11 +69,16 @@ def learn_rows(
     steps: int,
     rate: float,
     seed: int = 0,
+    progress: Callable[[int, float], None] | None = None,
 ) -> None:
     """Change parameters by steps of Adam down the loss, a sequence at a time; samples are read as often as it takes.
 
     Steps become shorter to the end, along a cosine.
+
+    progress: called after every step with its number and the loss.
     """
+    if steps < 1:
+        raise InputError("steps", steps, "a number of steps from 1 upwards")
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(parameters, lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
@@ -78,10 +89,46 @@ def learn_rows(
             order = torch.randperm(len(sample.q), generator=generator).tolist()
             found = (GoldRows.of(sample, b, generator) for b in order)
             for rows in islice((each for each in found if each is not None), steps - step):
-                descend(optimizer, partial(loss, rows))
+                value = descend(optimizer, partial(loss, rows))
                 schedule.step()
                 step += 1
+                if progress is not None:
+                    progress(step, value)
             if step == steps:
                 break
         if step == before:
             raise InputError("samples", "no query with a choice of keys", "at least one to learn from")
+
+
+def refine(
+    scores: Projection,
+    samples: Iterable[Sample],
+    steps: int,
+    *,
+    rate: float = 0.02,
+    seed: int = 0,
+    progress: Callable[[int, float], None] | None = None,
+) -> Projection:
+    """Learn maps whose inner products are scores further: by the cross-entropy of their softmax and of all gold keys.
+
+    A sketch of few dimensions cannot have all scores right; it need not, for keys far below the row's best. Gold keys
+    count alike, whatever their weight: all are to be found. The loss is of whole rows, so that a key that is found
+    stands out in every row by about as much, which is what `Sketch` compares with its slack.
+    """
+    # Steps of Adam have a size of their own: queries and keys are given the same size before.
+    sizes = [tensor.square().mean((-1, -2), keepdim=True).sqrt() for tensor in (scores.queries, scores.keys)]
+    even = (sizes[1] / sizes[0].clamp(min=1e-30)).clamp(min=1e-30).sqrt()
+    queries, keys = (tensor.clone().requires_grad_() for tensor in (scores.queries * even, scores.keys / even))
+
+    def loss(rows: GoldRows) -> Tensor:
+        gold = (rows.weights > 0).float()
+        products = rows.q @ queries @ (rows.k @ keys).mT
+        return rows.cross_entropy(products, gold / gold.sum(-1, keepdim=True).clamp(min=1))
+
+    learn_rows([queries, keys], loss, samples, steps, rate, seed, progress)
+    found = Moments.of(samples)
+    kept = keys.detach().double()
+    # Keys as long as codes want them.
+    square = (kept * (found.keys / found.key_count @ kept)).sum((-1, -2)).clamp(min=1e-30)
+    longer = (LENGTH / square.sqrt())[:, None, None].float()
+    return Projection(queries.detach() / longer, keys.detach() * longer)

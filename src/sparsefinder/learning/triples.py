@@ -68,10 +68,6 @@ class Triples:
         query, positive, negative = self.mapped(for_queries, for_keys)
         return (query - positive).square().sum(-1), (query - negative).square().sum(-1)
 
-    def score_loss(self, for_queries: Tensor, for_keys: Tensor, margin: float) -> Tensor:
-        query, positive, negative = self.mapped(for_queries, for_keys)
-        return (margin + (query * (negative - positive)).sum(-1)).clamp(min=0).mean()
-
     def loss(self, for_queries: Tensor, for_keys: Tensor, margin: float, summed: bool) -> Tensor:
         near, far = self.apart(for_queries, for_keys)
         gap = near - far
