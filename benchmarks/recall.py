@@ -155,8 +155,7 @@ def _finders(samples: Samples) -> Grid:
     for r in (4, 8, 16):
         scores = cache(partial(low_rank, few, r))
         yield f"sketch r = {r}", partial(_with, scores, _sketches)
-        if r < 16:
-            yield f"sketch r = {r}, learned further", partial(_with, scores, partial(_refined, samples))
+        yield f"sketch r = {r}, learned", partial(_with, scores, partial(_refined, samples, few))
     for clusters, counts in ((64, (1, 2, 3, 4, 6, 8, 10, 14)), (128, (2, 4, 6, 8, 12, 16, 20, 28))):
         yield f"probe B = {clusters}", partial(_probes, few, clusters, counts)
 
@@ -179,8 +178,9 @@ def _sketches(scores: Projection) -> list[Finder]:
     return [Sketch(r, share=share, projection=scores) for share in (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)]
 
 
-def _refined(samples: Samples, scores: Projection) -> list[Finder]:
-    return _sketches(refine(scores, samples, 72))
+def _refined(samples: Samples, few: list[Sample], scores: Projection) -> list[Finder]:
+    learned = refine(scores, samples, 300)
+    return _over_shares(Sketch(learned.queries.shape[-1], slack=1.0, projection=learned), few)
 
 
 def _probes(samples: list[Sample], clusters: int, counts: Sequence[int]) -> list[Finder]:
@@ -189,8 +189,12 @@ def _probes(samples: list[Sample], clusters: int, counts: Sequence[int]) -> list
 
 
 def _distances(samples: list[Sample], metric: Projection | None) -> list[Finder]:
+    return _over_shares(Distance(0.0, projection=metric), samples)
+
+
+def _over_shares(one: Finder, samples: list[Sample]) -> list[Finder]:
+    """A method whose dial is set so that each head keeps a share of the pairs, for many of them."""
     shares = (0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.09, 0.12, 0.16, 0.2)
-    one = Distance(0.0, projection=metric)
     needs = Needs(one, samples[:4])
     return [one.turned(needs.settings(sparsity=1 - share)) for share in shares]
 

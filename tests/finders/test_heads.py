@@ -17,8 +17,10 @@ from sparsefinder.finders import (
     KMeans,
     Longformer,
     RandomBlocks,
+    Sketch,
     Window,
 )
+from sparsefinder.learning.projection import Projection
 
 WHICH = (1, 0, 2, 1, 0)
 N, D = 19, 8
@@ -50,6 +52,35 @@ def test_each_head_has_the_pairs_of_its_finder(finders: tuple[Finder, Finder, Fi
     whole = [each(q, k, layout).dense() for each in finders]
     for head, one in enumerate(WHICH):
         assert torch.equal(found.dense()[:, head], whole[one][:, head])
+
+
+def scored(r: int, ranks: bool = False, **dial: float) -> Sketch:
+    maps = 20 * torch.randn(2, len(WHICH), D, r, generator=torch.Generator().manual_seed(r))
+    looks_at = torch.tensor([r, 0, r - 1, 1, r]) if ranks else None
+    return Sketch(r, projection=Projection(*maps), ranks=looks_at, **dial)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize(
+    "finders",
+    [
+        (scored(2, slack=300.0), scored(4, slack=500.0), scored(3, slack=0.0)),
+        (scored(4, share=0.2), scored(2, share=0.5), scored(3, share=0.0)),
+        (scored(4, True, slack=300.0), scored(2, slack=500.0), scored(6, True, slack=900.0)),
+    ],
+    ids=["slack", "share", "ranks"],
+)
+def test_sketches_of_several_ranks_are_one(finders: tuple[Sketch, Sketch, Sketch], layout: Layout) -> None:
+    q, k = torch.randn(2, 2, len(WHICH), N, D, generator=torch.Generator().manual_seed(0))
+    one = Sketch.joined(finders, WHICH)
+    assert one is not None
+    found, whole = one(q, k, layout).dense(), [each(q, k, layout).dense() for each in finders]
+    for head, which in enumerate(WHICH):
+        assert torch.equal(found[:, head], whole[which][:, head])
+    assert 0 < found.float().mean() < 1
+    # What is compared differently, or not fitted, is not the same.
+    assert Sketch.joined((finders[0], Sketch(2, slack=1.0)), (0, 1, 0, 1, 0)) is None
+    assert Sketch.joined((scored(2, slack=1.0), scored(2, share=0.5)), (0, 1, 0, 1, 0)) is None
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)

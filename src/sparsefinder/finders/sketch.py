@@ -57,7 +57,8 @@ class Sketch(Learned):
     slack: all that score at most so much less than the row's best.
     share: or so many of the keys that a query may see, rounded up, and what scores as high as the last of them. One for
     all heads, or one per head, of either.
-    steps: learn the scores so many steps further, after they were made by SVD.
+    steps: learn them so many steps further, after they were made by SVD: as the best rank r for which keys come first
+    (`learning.rows.refine`), instead of the best for all scores. 300 are enough, and take some seconds for a layer.
     projection: where inner products are scores, and keys are worth rounding to whole numbers.
     ranks: how many of the dimensions each head looks at, none for every pair; all of them if None.
     bounded: learn what an index needs whose answer is exact: `bounds`, maps of all dimensions, and the `means` of keys.
@@ -85,6 +86,7 @@ class Sketch(Learned):
             "r": "{} dimension(s)",
             "share": "keeps the best {%} of keys",
             "slack": "keeps scores up to {} below the best",
+            "steps": "learned in {} steps",
         },
         look=Look("#007a58", "#2fc496", "D"),
     )
@@ -134,18 +136,35 @@ class Sketch(Learned):
 
     @classmethod
     def joined(cls, options: Sequence[Finder], which: Sequence[int]) -> Sketch | None:
-        """Sketches that differ in ranks and dials alone are one, with those of each head."""
-        several = [one for one in options if isinstance(one, cls) and one.ranks is not None]
-        if len(several) < len(options) or any(one.projection is not several[0].projection for one in several):
+        """Sketches are one, with the maps, the rank and the dial of each head, if they have the same dial."""
+        several = [one for one in options if isinstance(one, cls)]
+        maps = [one.projection for one in several if one.projection is not None]
+        if len(maps) < len(options) or any(one.dial is not several[0].dial for one in several):
             return None
-        head = torch.arange(len(which))
-        parts = {"ranks": torch.stack([one.ranks for one in several if one.ranks is not None])}
-        field = several[0].dial.field
-        parts[field] = torch.stack([
-            torch.as_tensor(getattr(one, field), dtype=torch.float64).expand(len(which)) for one in several
-        ])  # fmt: skip
-        chosen = {name: table[torch.tensor(which), head] for name, table in parts.items()}
-        return replace(several[0], **chosen)  # type: ignore[arg-type]
+        first, head, place = several[0], torch.arange(len(which)), torch.tensor(which)
+        ranks, dials = (
+            torch.stack([torch.as_tensor(each, dtype=kind).expand(len(which)) for each in values])[place, head]
+            for values, kind in (
+                ([one._whole_ranks if one.ranks is None else one.ranks for one in several], torch.long),
+                ([getattr(one, one.dial.field) for one in several], torch.float64),
+            )
+        )
+        r, both = first.r, maps[0]
+        if any(each is not both for each in maps):
+            # Maps to fewer dimensions are followed by zeros, which the rank of their head leaves out.
+            r = max(each.queries.shape[-1] for each in maps)
+            queries, keys = (
+                torch.stack([pad(table, (0, r - table.shape[-1])) for table in tables])[place, head]
+                for tables in ([each.queries for each in maps], [each.keys for each in maps])
+            )
+            both = Projection(queries, keys)
+        return replace(first, r=r, ranks=ranks, projection=both, **{first.dial.field: dials})  # type: ignore[arg-type]
+
+    @property
+    def _whole_ranks(self) -> int:
+        """How many dimensions there are to look at."""
+        assert self.projection is not None
+        return self.projection.queries.shape[-1]
 
     def on(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         if self.slack is None:
@@ -193,7 +212,7 @@ class Sketch(Learned):
         maps = self.projection
         assert maps is not None
         slack = self._per_head(self.slack, grid)[:, 0, 0].contiguous()
-        ranks = self.ranks if self.ranks is not None else torch.full((grid.heads,), maps.queries.shape[-1])
+        ranks = self.ranks if self.ranks is not None else torch.full((grid.heads,), self._whole_ranks)
         return Sketched(
             q.detach(), k.detach(), maps.queries, maps.keys, slack, ranks.to(grid.device).contiguous(), grid, among
         )
@@ -211,7 +230,7 @@ class Sketch(Learned):
                 return None
             ranks = torch.full((heads,), leading(d))
             return BoundedIndex(self.bounds.queries, self.bounds.keys, ranks, self.means).append(k)
-        ranks = torch.full((heads,), self.projection.queries.shape[-1]) if self.ranks is None else self.ranks
+        ranks = torch.full((heads,), self._whole_ranks) if self.ranks is None else self.ranks
         slack, share = (
             None if each is None else torch.as_tensor(each, dtype=torch.float64).expand(heads).contiguous()
             for each in (self.slack, self.share)
@@ -246,8 +265,7 @@ class Sketch(Learned):
 
     def _ranks(self, grid: Grid) -> Int[Tensor, " heads"]:
         """How many codes each head has to multiply: an even number."""
-        assert self.projection is not None
-        ranks = torch.full((grid.heads,), self.projection.queries.shape[-1]) if self.ranks is None else self.ranks
+        ranks = torch.full((grid.heads,), self._whole_ranks) if self.ranks is None else self.ranks
         return (ranks + ranks % 2).to(grid.device)
 
     def _per_head(self, setting: int | float | Tensor | None, grid: Grid) -> Float[Tensor, "heads 1 1"]:
