@@ -6,9 +6,6 @@ Distance (the paper's) and the sketch (ours), fitted to sequences of one text an
 (learned, principal components, random, none), one map for queries and keys or two, the margin, one dial per head or per
 layer, how many sequences are learned from, the seed, and the teacher's α. Every head skips exactly the wanted share of
 pairs, but for one dial per layer, which skips that share of the layer's. Means over layers and heads.
-
-A second table has one budget for all heads: each takes the setting with the highest recall + λ · sparsity on sequences
-of the first text, with λ such that the mean sparsity there is the wanted one; recall and sparsity are of the other.
 """
 
 from __future__ import annotations
@@ -44,9 +41,6 @@ LEVELS = (0.8, 0.9, 0.95)
 # What nothing else is said of: dimensions, sequences to learn from, and steps that a sketch is learned further.
 R, LEARNED_FROM, STEPS = 4, 64, 300
 COUNTS = (1, 4, 16, 64, 500)
-# Sequences to choose settings on, and the shares of pairs that a head may skip.
-CHOOSING, SHARES = 4, [*torch.linspace(0.3, 0.9, 25).tolist(), *torch.linspace(0.91, 0.999, 30).tolist()]
-LAMBDAS = torch.logspace(-2, 2, 241)
 Rows = Iterator[tuple[str, str, Tensor]]
 
 
@@ -61,74 +55,30 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="layers at the same time")
     given = parser.parse_args()
     found: dict[tuple[str, str], list[Tensor]] = defaultdict(list)
-    budgets: dict[str, list[Tensor]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         train, test = (
             record(given.model, text, count, Path(folder) / name, given.layers).path
             for name, text, count in (("train", given.train, given.most), ("test", given.test, given.held_out))
         )
         with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-            for rows, curves in pool.map(partial(_layer, train, test, given.most), Traces.open(train).sites):
-                for (what, row), recalls in rows.items():
+            for layer in pool.map(partial(_layer, train, test, given.most), Traces.open(train).sites):
+                for (what, row), recalls in layer.items():
                     found[what, row].append(recalls)
-                for row, curve in curves.items():
-                    budgets[row].append(curve)
     print(f"| what is changed | to | {' | '.join(f'at {level:.0%}' for level in LEVELS)} | worst head at 90% |")
     print("|---" * (len(LEVELS) + 3) + "|")
     for (what, row), layers in found.items():
         recalls = torch.cat(layers, -1)
         means = " | ".join(f"{mean:.3f}" for mean in recalls.nanmean(-1).tolist())
         print(f"| {what} | {row} | {means} | {recalls[1].nan_to_num(1.0).min():.3f} |")
-    print(f"\n| one budget for all heads | {' | '.join(f'at {level:.0%}: recall, sparsity' for level in LEVELS)} |")
-    print("|---" * (len(LEVELS) + 1) + "|")
-    for row, layers in budgets.items():
-        cells = [within(torch.cat(layers, -1), level) for level in LEVELS]
-        print(f"| {row} | {' | '.join(f'{recall:.3f}, {sparsity:.3f}' for recall, sparsity in cells)} |")
 
 
-def _layer(train: Path, test: Path, most: int, site: Site) -> tuple[dict[tuple[str, str], Tensor], dict[str, Tensor]]:
-    """For one layer, the rows of the first table with the recall of every head, and those of the second."""
+def _layer(train: Path, test: Path, most: int, site: Site) -> dict[tuple[str, str], Tensor]:
+    """The recall of every head at each level, for every row of the table, in one layer."""
     torch.set_num_threads(1)
     traces, held = Traces.open(train), list(Traces.open(test).samples(*site, 1))
     rows = [*_distances(traces, site, held, most), *_sketches(traces, site, held, most)]
-    choosing = list(traces.samples(*site, 1, start=max(0, most - CHOOSING)))
-    curves = {row: curve(one, choosing, held) for row, one in _budgeted(traces, site, most)}
     print(f"layer {site[1]} done", file=sys.stderr, flush=True)
-    return {(what, row): recalls for what, row, recalls in rows}, curves
-
-
-def _budgeted(traces: Traces, site: Site, most: int) -> Iterator[tuple[str, Finder]]:
-    few, many = _some(traces, site, 16, 4), _some(traces, site, LEARNED_FROM, 4)
-    batch, fitting = enough_steps(min(LEARNED_FROM, most), 16, Fitting(r=R))
-    maps = learn_maps("projected", Distance(0.0), _some(traces, site, LEARNED_FROM, batch), fitting)
-    yield f"distance, learned, r = {R}", _near(maps)
-    for r in (2, 4, 8, 16):
-        scores = low_rank(few, r)
-        further = refine(scores, many, STEPS)
-        for name, one in (("SVD", scores), ("learned", further)):
-            yield f"sketch, {name}, r = {r}, by share", _scored(one)
-            yield f"sketch, {name}, r = {r}, by slack", _scored(one, slack=1.0)
-
-
-def curve(one: Finder, choosing: list[Sample], held: list[Sample]) -> Tensor:
-    """Of each setting: recall and sparsity where it is chosen, and where it is measured. (4, settings, heads)"""
-    mine, other = Needs(one, choosing), Needs(one, held)
-    settings = [mine.settings(sparsity=share) for share in SHARES]
-    rows = [[needs.recall(each), needs.sparsity(each)] for needs in (mine, other) for each in settings]
-    table = torch.tensor([[part.tolist() for part in row] for row in rows])
-    return table.unflatten(0, (2, -1)).transpose(1, 2).flatten(0, 1)
-
-
-def within(curves: Tensor, level: float) -> tuple[float, float]:
-    """Mean recall and sparsity of all heads, each with the setting that suits it, where they skip so much together."""
-    recall, sparsity, held_recall, held_sparsity = curves.nan_to_num(1.0)
-    best: tuple[float, float] = (0.0, 0.0)
-    for weight in LAMBDAS.tolist():
-        chosen = (recall + weight * sparsity).argmax(0, keepdim=True)
-        means = [part.gather(0, chosen).mean().item() for part in (sparsity, held_recall, held_sparsity)]
-        if means[0] >= level and means[1] > best[0]:
-            best = means[1], means[2]
-    return best
+    return {(what, row): recalls for what, row, recalls in rows}
 
 
 def _distances(traces: Traces, site: Site, held: list[Sample], most: int) -> Rows:
