@@ -10,6 +10,7 @@ from sparsefinder.lab.plan import plan
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.run import run
 from sparsefinder.lab.tasks.checkpoints import last_checkpoint, state_of
+from sparsefinder.lab.tasks.data import read_pairs
 
 from .test_run import tiny_recipe
 
@@ -67,6 +68,21 @@ def test_the_plan_counts_what_the_run_then_does(tmp_path: Path) -> None:
     assert f"{len(scored)} points on" in said["sparsity and score"]
     after = list(plan(recipe, tmp_path / "runs", times=False))
     assert {line[-4:] for line in after if line[:5] in ("train", "sweep")} == {"done"}
+
+
+@pytest.mark.parametrize(("asked", "said"), [("null", None), ("3", "3"), ("1000", None)])
+def test_a_point_is_on_as_many_sequences_as_there_are(tmp_path: Path, asked: str, said: str | None) -> None:
+    recipe = load_recipe(tiny_recipe("translation", tmp_path), [f"task.evaluate={asked}", f"accuracy.evaluate={asked}"])
+    every = said or str(len(read_pairs(recipe.task.data.test)))
+    (line,) = [one for one in plan(recipe, tmp_path / "runs", times=False) if "sparsity and score" in one]
+    assert f" points on {every} sequences" in line
+
+
+def test_how_much_text_a_point_is_on_is_not_known_before_it_is_cut(tmp_path: Path) -> None:
+    recipe = load_recipe(tiny_recipe("masked-lm", tmp_path), ["task.evaluate=null", "accuracy.evaluate=null"])
+    (line,) = [one for one in plan(recipe, tmp_path / "runs", times=True) if "sparsity and score" in one]
+    assert "points on all sequences" in line
+    assert "about" not in line
 
 
 def test_epochs_are_counted_in_the_steps_that_training_then_takes(tmp_path: Path) -> None:

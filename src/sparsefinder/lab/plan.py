@@ -24,7 +24,7 @@ from .engines.local import processes_of
 from .folder import RunFolder
 from .progress import Steps, duration, measured, say
 from .quiet import quiet
-from .recipe import Engine, Method, Recipe, Training
+from .recipe import CausalLM, Engine, MaskedLM, Method, Recipe, Training, Translation
 from .run import keys_of, run
 from .sweep.fit_stage import settings_of
 from .sweep.grids import grid_of, timed_settings, united_with
@@ -32,6 +32,7 @@ from .sweep.settings import FULL, expand_all
 from .tasks import Task
 from .tasks import task as task_of
 from .tasks.checkpoints import steps_in_a_pass
+from .tasks.data import read_pairs
 
 __all__ = ["plan"]
 
@@ -158,13 +159,23 @@ def _parts(recipe: Recipe, layers: int, pass_steps: float | None = None) -> list
             if one != FULL
             for windows, few in [united_with(one, asked.windows, asked.globals)]
         )
-        scored = asked.evaluate or recipe.task.evaluate or trace.valid
-        found.append(Part("sparsity and score", count, f"{count:,} points on {scored} sequences", scored))
+        scored = _scored(recipe.task, asked.evaluate)
+        words = "all sequences" if scored is None else f"{scored:,} sequences"
+        found.append(Part("sparsity and score", count, f"{count:,} points on {words}", scored or math.nan))
     if recipe.timing is not None:
         passes = sum(len(some) + 2 for some in timed_settings(recipe.timing).values()) * (recipe.timing.repeats + 1)
         most = min(recipe.timing.sequences, recipe.task.evaluate or recipe.timing.sequences)
         found.append(Part("timing", passes, f"{passes:,} passes over {most} sequences", most))
     return found
+
+
+def _scored(task: MaskedLM | CausalLM | Translation, asked: int | None) -> int | None:
+    """How many sequences a point is measured on; None if that takes cutting all the text to know."""
+    wanted = asked or task.evaluate
+    if not isinstance(task, Translation):
+        return wanted
+    every = len(read_pairs(task.data.test))
+    return every if wanted is None else min(wanted, every)
 
 
 def _training(training: Training, pass_steps: float | None) -> Part:
@@ -232,7 +243,7 @@ def _scaled(whole: Part, small: Part, took: Steps | None) -> float | None:
     """The time of a part: as long as in small, times how much more there is of it."""
     if not whole.count:
         return 0
-    if took is None or not took.done:
+    if took is None or not took.done or math.isnan(whole.size):
         return None
     return took.pace * took.done * (whole.count / small.count) * (whole.size / small.size)
 
