@@ -78,13 +78,6 @@ def test_a_point_is_on_as_many_sequences_as_there_are(tmp_path: Path, asked: str
     assert f" points on {every} sequences" in line
 
 
-def test_how_much_text_a_point_is_on_is_not_known_before_it_is_cut(tmp_path: Path) -> None:
-    recipe = load_recipe(tiny_recipe("masked-lm", tmp_path), ["task.evaluate=null", "accuracy.evaluate=null"])
-    (line,) = [one for one in plan(recipe, tmp_path / "runs", times=True) if "sparsity and score" in one]
-    assert "points on all sequences" in line
-    assert "about" not in line
-
-
 def test_epochs_are_counted_in_the_steps_that_training_then_takes(tmp_path: Path) -> None:
     recipe = load_recipe(tiny_recipe("masked-lm", tmp_path), ["task.training.epochs=1.5"])
     (line,) = [line for line in plan(recipe, tmp_path / "runs", times=True) if line[7:15] == "training"]

@@ -32,7 +32,7 @@ from .sweep.settings import FULL, expand_all
 from .tasks import Task
 from .tasks import task as task_of
 from .tasks.checkpoints import steps_in_a_pass
-from .tasks.data import read_pairs
+from .tasks.data import read_pairs, read_texts
 
 __all__ = ["plan"]
 
@@ -40,6 +40,8 @@ __all__ = ["plan"]
 STEPS, TRAIN, VALID, SCORED = 5, 5, 4, 16
 # Checkpoints that are kept, and the last one's copy as the teacher.
 KEPT = 3
+# In a token, about.
+CHARACTERS = 4
 # The spread of scores that makes attention about as sparse as a trained model's.
 SPREAD = 4.0
 STAGES = {
@@ -160,8 +162,7 @@ def _parts(recipe: Recipe, layers: int, pass_steps: float | None = None) -> list
             for windows, few in [united_with(one, asked.windows, asked.globals)]
         )
         scored = _scored(recipe.task, asked.evaluate)
-        words = "all sequences" if scored is None else f"{scored:,} sequences"
-        found.append(Part("sparsity and score", count, f"{count:,} points on {words}", scored or math.nan))
+        found.append(Part("sparsity and score", count, f"{count:,} points on {scored:,} sequences", scored))
     if recipe.timing is not None:
         passes = sum(len(some) + 2 for some in timed_settings(recipe.timing).values()) * (recipe.timing.repeats + 1)
         most = min(recipe.timing.sequences, recipe.task.evaluate or recipe.timing.sequences)
@@ -169,13 +170,13 @@ def _parts(recipe: Recipe, layers: int, pass_steps: float | None = None) -> list
     return found
 
 
-def _scored(task: MaskedLM | CausalLM | Translation, asked: int | None) -> int | None:
-    """How many sequences a point is measured on; None if that takes cutting all the text to know."""
-    wanted = asked or task.evaluate
-    if not isinstance(task, Translation):
-        return wanted
-    every = len(read_pairs(task.data.test))
-    return every if wanted is None else min(wanted, every)
+def _scored(task: MaskedLM | CausalLM | Translation, asked: int | None) -> int:
+    """How many sequences a point is measured on: of a text about so many, as it is not cut yet."""
+    if isinstance(task, Translation):
+        every = len(read_pairs(task.data.test))
+    else:
+        every = max(1, sum(map(len, read_texts(task.data.valid))) // (CHARACTERS * task.length))
+    return min(asked or task.evaluate or every, every)
 
 
 def _training(training: Training, pass_steps: float | None) -> Part:
@@ -243,7 +244,7 @@ def _scaled(whole: Part, small: Part, took: Steps | None) -> float | None:
     """The time of a part: as long as in small, times how much more there is of it."""
     if not whole.count:
         return 0
-    if took is None or not took.done or math.isnan(whole.size):
+    if took is None or not took.done:
         return None
     return took.pace * took.done * (whole.count / small.count) * (whole.size / small.size)
 
