@@ -31,7 +31,7 @@ from sparsefinder import Finder
 from sparsefinder.finders import Distance, Fitting, Sketch
 from sparsefinder.finders.dials import Needs
 from sparsefinder.fitting import enough_steps, learn_maps
-from sparsefinder.learning.moments import low_rank, principal
+from sparsefinder.learning.moments import LENGTH, low_rank, principal
 from sparsefinder.learning.projection import Projection
 from sparsefinder.learning.rows import refine
 from sparsefinder.learning.sample import Sample
@@ -115,7 +115,6 @@ def _sketches(traces: Traces, site: Site, held: list[Sample], most: int) -> Rows
 
     usual = scores(2 * R)
     yield "sketch: nothing", "SVD, r = 8, 16 sequences", at_levels(usual, held)
-    yield "sketch: dial", "one per layer", at_levels(usual, held, by_layer=True)
     for r in (2, 4, 16):
         yield "sketch: dimensions", f"r = {r}", at_levels(scores(r), held)
     further = refine(low_rank(few, 2 * R), _some(traces, site, LEARNED_FROM, 4), STEPS)
@@ -164,7 +163,7 @@ def _random(sample: Sample, r: int = R) -> Projection:
     """Directions drawn for each head, whose products have the size that codes of a sketch want."""
     heads, d = sample.q.shape[1], sample.q.shape[-1]
     drawn = torch.randn(heads, d, r, generator=torch.Generator().manual_seed(0)) / d**0.5
-    longer = 64.0 / (sample.k.float() @ drawn).square().sum(-1).mean((0, 2)).sqrt()[:, None, None]
+    longer = LENGTH / (sample.k.float() @ drawn).square().sum(-1).mean((0, 2)).sqrt()[:, None, None]
     maps = drawn * longer
     return Projection(maps, maps)
 

@@ -7,9 +7,9 @@ python benchmarks/scale.py --ray      # tasks of a Ray cluster of this machine
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,62 +26,75 @@ from sparsefinder.lab.sweep.fit_stage import fit
 from sparsefinder.lab.sweep.recall import sweep_recall
 from sparsefinder.traces.writer import TraceWriter
 
-LAYERS, HEADS, D = 4, 8, 64
-METHODS = [
-    {"method": "window"},
-    {"method": "kmeans", "clusters": [8, 16]},
-    {"method": "sketch", "r": 8, "recall": 0.95},
-]
+LAYERS, D = 4, 64
+
+
+@dataclass(frozen=True)
+class Case:
+    """How much there is to do: what one row of the table says."""
+
+    tokens: int = 512
+    heads: int = 8
+    settings: int = 4
+    sequences: int = 16
+
+    def methods(self) -> list[dict[str, Any]]:
+        """Half of the settings are learned projections, the others sketches for a recall."""
+        half = self.settings // 2
+        clusters, ranks = [8 + 4 * step for step in range(half)], [4 + 4 * step for step in range(half)]
+        return [{"method": "kmeans", "clusters": clusters}, {"method": "sketch", "r": ranks, "recall": 0.95}]
+
+
+# The first is what the others are twice of, in one thing each.
+CASES = (Case(), Case(tokens=1024), Case(heads=16), Case(settings=8), Case(sequences=32))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ray", action="store_true", help="the Ray engine instead of the local one")
-    parser.add_argument("--lengths", type=int, nargs="+", default=[256, 1024])
-    parser.add_argument("--sequences", type=int, default=16)
-    given = parser.parse_args()
-    print(f"{LAYERS} layers of {HEADS} heads of {D}, {given.sequences} sequences to fit on and as many to measure on")
-    print("| tokens | workers | traces, MB | written, MB/s | fit, s | sweep, s |\n|---|---|---|---|---|---|")
-    for length in given.lengths:
+    ray = parser.parse_args().ray
+    print(f"{LAYERS} layers, heads of {D}; as many sequences to fit on as to measure on; half k-means, half sketches")
+    print("| tokens | heads | settings | sequences | workers | traces, MB | fit, s | sweep, s |")
+    print("|---|---|---|---|---|---|---|---|")
+    _measure(Case(tokens=64), 1, ray)  # Imports and first calls are nobody's.
+    for case in CASES:
         for workers in (1, 2):
-            with tempfile.TemporaryDirectory() as place:
-                _measure(Path(place), length, given.sequences, workers, given.ray)
+            size, fitted, swept = _measure(case, workers, ray)
+            amounts = " | ".join(f"{amount:,}" for amount in astuple(case))
+            print(f"| {amounts} | {workers} | {size:.0f} | {fitted:.1f} | {swept:.1f} |", flush=True)
 
 
-def _measure(place: Path, length: int, sequences: int, workers: int, ray: bool) -> None:
-    folder = RunFolder(place / "run")
-    took = sum(seconds_of(partial(_record, folder / "traces" / part, length, sequences)) for part in ("train", "valid"))
-    size = sum(file.stat().st_size for file in (folder / "traces").rglob("*.safetensors")) / 1e6
-    written = size / took
-    recipe = _recipe(workers, "ray" if ray else "local")
-    if ray:
-        import ray as cluster
+def _measure(case: Case, workers: int, ray: bool) -> tuple[float, float, float]:
+    """Megabytes of traces, seconds of fitting, seconds of sweeping."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = RunFolder(Path(place) / "run")
+        for part in ("train", "valid"):
+            _record(folder / "traces" / part, case)
+        size = sum(file.stat().st_size for file in (folder / "traces").rglob("*.safetensors")) / 1e6
+        recipe = _recipe(case, workers, "ray" if ray else "local")
+        if ray:
+            import ray as cluster
 
-        cluster.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-    times = []
-    # The first time also starts processes and imports.
-    for turn in range(2):
-        for name in ("finders", "points") if turn else ():
-            shutil.rmtree(folder / name)
-        times = [seconds_of(partial(stage, folder, recipe)) for stage in (fit, sweep_recall)]
-    if ray:
-        cluster.shutdown()
-    print(f"| {length:,} | {workers} | {size:.0f} | {written:.0f} | {times[0]:.1f} | {times[1]:.1f} |", flush=True)
+            cluster.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        fitted, swept = (seconds_of(partial(stage, folder, recipe)) for stage in (fit, sweep_recall))
+        if ray:
+            cluster.shutdown()
+    return size, fitted, swept
 
 
-def _record(path: Path, length: int, sequences: int) -> None:
+def _record(path: Path, case: Case) -> None:
     generator = torch.Generator().manual_seed(0)
+    shape = (1, case.heads, case.tokens, D)
     with TraceWriter(path, teacher="none") as writer:
-        for _ in range(sequences):
+        for _ in range(case.sequences):
             for layer in range(LAYERS):
-                q = 2 * torch.randn(1, HEADS, length, D, generator=generator)
-                k = torch.randn(1, HEADS, length, D, generator=generator)
+                q, k = 2 * torch.randn(shape, generator=generator), torch.randn(shape, generator=generator)
                 writer.add("decoder", layer, q, k, Layout(causal=True))
 
 
-def _recipe(workers: int, engine: str) -> Recipe:
+def _recipe(case: Case, workers: int, engine: str) -> Recipe:
     task: dict[str, Any] = {"kind": "causal-lm", "data": {"train": "a", "valid": "b"}, "model": {}}
-    sweep = {"methods": METHODS, "windows": [0, 11], "globals": [1], "processes": workers}
+    sweep = {"methods": case.methods(), "windows": [0], "globals": [0], "processes": workers}
     return Recipe.model_validate({"name": "scale", "engine": engine, "task": task, "sweep": sweep})
 
 

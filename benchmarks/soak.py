@@ -56,12 +56,13 @@ def main() -> None:
 
 
 def _finders(generator: torch.Generator) -> list[Finder | None]:
-    """One whose graphs are of each kind: all pairs, bands, columns and rows, blocks, buckets, a rule, distances."""
+    """One for each kind of graph: all pairs, bands, columns and rows, blocks, buckets, distances, scores, diagonals."""
     samples = [Sample(*torch.randn(2, 1, HEADS, 128, D, generator=generator))]
-    learned = Sketch(8, share=0.1).fit(samples), KMeans(8).fit(samples)
+    learned = Sketch(8, share=0.1).fit(samples), Sketch(8, slack=2.0).fit(samples), KMeans(8).fit(samples)
     return [
         None, Window(31), Window(11) | GlobalTokens(1), finder("bigbird", random_blocks=2, block=16),
-        finder("reformer", buckets=8), finder("distance", t=7.0), *learned,
+        finder("reformer", buckets=8), finder("distance", t=7.0),
+        finder("minference", vertical=4, slash=8), *learned,
     ]  # fmt: skip
 
 

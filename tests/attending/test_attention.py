@@ -64,18 +64,48 @@ def results(q: Tensor, k: Tensor, v: Tensor, graph: Graph | None, more: dict[str
     ]
 
 
-@pytest.mark.parametrize("more", ["plain", "alpha and bias"])
+@pytest.mark.parametrize("more", ["plain", "softmax", "alpha and bias"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", [*GRAPHS, "none"])
 def test_portable_equals_the_oracle(kind: str, layout: str, more: str, way: str) -> None:
     q, k, v = inputs()
     graph = None if kind == "none" else GRAPHS[kind](LAYOUTS[layout].of(q, k))
     arguments: dict[str, Any] = {"layout": LAYOUTS[layout], "scale": 0.3}
-    if more != "plain":
+    if more == "softmax":
+        arguments |= {"alpha": 1.0}
+    elif more == "alpha and bias":
         arguments |= {"alpha": ALPHA.clone(), "bias": tensors(1, H, N, M)}
     wanted = results(q, k, v, graph, arguments | {"backend": "reference"})
     for got, want in zip(results(q, k, v, graph, arguments | {"backend": "portable"}), wanted, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "layout", "torchs"),
+    [
+        (17, 19, Layout(), True),
+        (17, 17, Layout(causal=True), True),
+        (1, 19, Layout(causal=True, query_offset=18), True),
+        (1, 19, Layout(causal=True, query_offset=17), False),
+        (17, 19, Layout(causal=True, query_offset=2), False),
+        (17, 17, Layout(causal=True, key_lengths=torch.tensor([17, 3])), False),
+        (0, 19, Layout(), False),
+    ],
+)
+def test_softmax_over_all_pairs_is_torchs_attention_where_that_says_the_same(
+    n: int, m: int, layout: Layout, torchs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, k, v = inputs(n=n, m=m)
+    arguments: dict[str, Any] = {"layout": layout, "alpha": 1.0, "scale": 0.3}
+    wanted = results(q, k, v, None, arguments | {"backend": "reference"})
+    called = []
+    own = torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(
+        torch.nn.functional, "scaled_dot_product_attention", lambda *x, **y: called.append(1) or own(*x, **y)
+    )
+    for got, want in zip(results(q, k, v, None, arguments | {"backend": "auto"}), wanted, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-8)
+    assert bool(called) == torchs
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 17, 33])

@@ -24,7 +24,7 @@ from sparsefinder.finders import Distance, KMeans, Probe, Sketch, Window
 from ..cases import GRAPHS, LAYOUTS, N, Recipe, build, grids, inputs, on_the_threshold, recipes
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SMALL = attend.Tile(16, 16, 4, 1)
+SMALL = attend.Tile(16, 16, 4, 1, attend.MOST_REGISTERS)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,8 @@
 
 Two ways, whichever is cheaper for the graph. *Dense*: a chunk of queries against all keys, under the graph's mask.
 *Gathered*: groups of neighbouring queries against the keys that the graph lists for them. Each chunk is computed again
-in the backward pass instead of being kept, so training needs no more memory than one chunk either.
+in the backward pass instead of being kept, so training needs no more memory than one chunk either. Softmax over all
+pairs is what torch's own attention is made for.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ def refusal(call: Call) -> str | None:
 
 
 def run(call: Call) -> Float[Tensor, "batch heads n e"]:
+    if _is_plain_softmax(call):
+        q, k, v = (x.to(call.dtype) for x in (call.q, call.k, call.v))
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=call.grid.layout.causal and call.grid.n > 1, scale=call.scale, enable_gqa=call.groups > 1
+        )
     if _gathering_pays(call):
         return _run_gathered(call)
     # Where there is no query there is a chunk of none, so that the result has a gradient all the same.
@@ -89,6 +95,17 @@ def dense_weights(call: Call, queries: slice) -> Float[Tensor, "batch heads coun
     if not _sees_everything(call):
         scores = scores.masked_fill(~call.pairs.mask(queries), -math.inf)
     return entmax(scores, call.alpha if isinstance(call.alpha, float) else call.alpha[:, None, None])
+
+
+def _is_plain_softmax(call: Call) -> bool:
+    """Whether torch's attention computes this without n × m numbers: dropout makes it keep them."""
+    layout, (batch, heads, n, m) = call.grid.layout, call.grid.shape
+    if isinstance(call.alpha, Tensor) or call.alpha != 1 or call.graph is not None or call.bias is not None:
+        return False
+    first = layout.query_offset
+    if call.dropout or layout.ragged or isinstance(first, Tensor) or not batch * heads * n * m:
+        return False
+    return not layout.causal or (n == m and first == 0) or (n == 1 and first == m - 1)
 
 
 def _sees_everything(call: Call) -> bool:

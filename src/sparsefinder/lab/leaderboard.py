@@ -181,12 +181,12 @@ def _times(folder: RunFolder) -> dict[Key, Row]:
 def _mean(name: str, rows: Iterable[Row]) -> float | None:
     values = [row[name] for row in rows]
     known = [value for value in values if value is not None]
+    if not known:
+        return None
     if name.endswith("_to_softmax"):
         # Ratios: twice as fast here and half as fast there is as fast.
-        return geometric_mean(known) if known else None
-    if name == "cost_at_95" or not known:
-        return fmean(known) if known else None
-    return fmean(0.0 if value is None else value for value in values)
+        return geometric_mean(known)
+    return fmean(known if name == "cost_at_95" else [0.0 if value is None else value for value in values])
 
 
 def _cell(name: str, value: Any) -> str:

@@ -214,6 +214,25 @@ def test_no_steps_leave_a_checkpoint_as_it_is(tmp_path, tokenizer, head, saved_i
 
 
 @pytest.mark.parametrize(
+    ("architecture", "names"),
+    [
+        ("BertForMaskedLM", ("hidden_dropout_prob", "attention_probs_dropout_prob")),
+        ("ModernBertForMaskedLM", ("attention_dropout", "embedding_dropout", "mlp_dropout")),
+    ],
+)
+def test_dropout_is_the_recipes_in_new_models_and_in_checkpoints(tmp_path, architecture, names):
+    no_steps = {"steps": 0}
+    make(
+        "masked-lm", tmp_path, model={**BERT, "architecture": architecture}, dropout=0.25, training=no_steps
+    ).train(tmp_path / "training", tmp_path / "new")  # fmt: skip
+    again = make("masked-lm", tmp_path, checkpoint=str(tmp_path / "new"), dropout=0.0, training=no_steps)
+    again.train(tmp_path / "training", tmp_path / "again")
+    for folder, wanted in (("new", 0.25), ("again", 0.0)):
+        config = json.loads((tmp_path / folder / "config.json").read_text())
+        assert [config[name] for name in names] == [wanted] * len(names)
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"model": {**BERT, "architecture": "BertForMaskedLN"}}, r"did you mean BertForMaskedLM\?"),

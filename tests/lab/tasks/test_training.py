@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import Trainer
 
 from sparsefinder.files import DiskError
 from sparsefinder.lab.tasks.checkpoints import COMPLETE, last_checkpoint
 from sparsefinder.lab.tasks.order import Curriculum, Order, Stretch, steps_of_shares
 from sparsefinder.lab.tasks.training import OrderedTrainer, generator_for
 
-from .tiny import make
+from .tiny import BERT, make
 
 
 def weights(folder):
@@ -71,6 +72,26 @@ def test_a_curriculum_has_its_lengths_one_after_the_other_and_softmax_first(tmp_
     assert [shape for shape, _ in seen] == [(8, 16)] * 16 + [(4, 32)] * 8
     assert [name for _, name in seen] == ["sdpa"] * 6 + ["entmax"] * 18
     assert make("causal-lm", tmp_path).load(tmp_path / "teacher").config._attn_implementation == "entmax"
+
+
+@pytest.mark.parametrize("architecture", ["BertForMaskedLM", "RobertaForMaskedLM", "ModernBertForMaskedLM"])
+def test_logits_of_hidden_tokens_alone_make_the_same_weights(tmp_path, monkeypatch, architecture):
+    rows = []
+    loss = OrderedTrainer.compute_loss
+
+    def watching(self, model, inputs, *rest, **named):
+        hidden = int((inputs["labels"] != -100).sum())
+        head = self.model.get_output_embeddings()
+        with head.register_forward_hook(lambda _, given, logits: rows.append((logits.shape[:-1], hidden))):
+            return loss(self, model, inputs, *rest, **named)
+
+    monkeypatch.setattr(OrderedTrainer, "compute_loss", watching)
+    model = {**BERT, "architecture": architecture}
+    few = train("masked-lm", tmp_path / "few", model=model)
+    assert rows
+    assert all(shape == (hidden,) for shape, hidden in rows)
+    monkeypatch.setattr(OrderedTrainer, "compute_loss", Trainer.compute_loss)
+    torch.testing.assert_close(few, train("masked-lm", tmp_path / "all", model=model), rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("share", [(0, 1), (1, 3)])

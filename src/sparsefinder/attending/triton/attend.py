@@ -19,20 +19,20 @@ from ..call import Call
 from .backward import of_keys, of_queries
 from .forward import attend, look
 from .membership import Kept, Seen, Vectors
-from .tables import MOST_REGISTERS, Tile, compile_options, kept_of, seen_of
+from .tables import Tile, compile_options, kept_of, seen_of
 from .tiles import Lists, known, listed
 
 __all__ = ["Tile", "run", "tile_for"]
 
 # Steps to a threshold: Newton's take a handful, and the bracket of α above 2 is halved until float32 ends.
 MOST_STEPS = 40
-
-
 # Kinds of pieces that can be asked of the pairs of a large tile without a register spilled.
 FEW_KINDS = 2
+# Registers that a thread may have where it needs many: with all 255 the assembler spills some again.
+MOST_REGISTERS = 240
 
 
-def tile_for(width: int, bytes_each: int, kinds: int = 0) -> Tile:
+def tile_for(width: int, bytes_each: int, kinds: int) -> Tile:
     """What fits into registers: vectors of `width` numbers of so many bytes, and a graph with so many kinds of pieces.
 
     Products of float32 in three parts, and long vectors, take many registers: so their tiles are small. There the

@@ -16,10 +16,7 @@ from .forward import best
 from .membership import Kept, Seen
 from .tiles import FAR, Lists
 
-__all__ = ["MOST_REGISTERS", "Tile", "compile_options", "kept_of", "seen_of"]
-
-# What a thread may have where it needs many: with all 255 the assembler spills some again.
-MOST_REGISTERS = 240
+__all__ = ["Tile", "compile_options", "kept_of", "seen_of"]
 
 # Fewer codes than this the tensor cores do not multiply.
 LEAST_CODES = 32

@@ -31,6 +31,11 @@ __all__ = ["MaskedLMTask"]
 
 # Which tokens are hidden in an evaluation is part of what is measured: it does not change with the seed of a run.
 EVALUATION_SEED = 20_220_522
+# What configs of encoders call it.
+DROPOUTS = (
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout", "embedding_dropout",
+    "mlp_dropout",
+)  # fmt: skip
 
 
 class MaskedLMTask(TaughtTask[MaskedLM]):
@@ -119,7 +124,7 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
         return fit(
             model, training, self.recipe.training, self.seed, self.device,
             train=self._train_blocks(folder), valid=self._hidden_blocks(folder)[: self.recipe.evaluate],
-            collate=self._collate(tokenizer),
+            collate=self._collate(tokenizer), few_labels=True,
         )  # fmt: skip
 
     def _start(self, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
@@ -127,11 +132,12 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
         if tokenizer.mask_token_id is None:
             got = f"{tokenizer.name_or_path} without a mask token"
             raise InputError("tokenizer", got, "one for masked language modelling")
+        dropout = {} if recipe.dropout is None else dict.fromkeys(DROPOUTS, recipe.dropout)
         if recipe.checkpoint is not None:
-            changes = recipe.training.changes_the_model
-            return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForMaskedLM, changes)
+            trains = recipe.training.changes_the_model
+            return from_checkpoint(recipe.checkpoint, recipe.alpha, AutoModelForMaskedLM, trains, **dropout)
         given = {"architecture": recipe.architecture, **(recipe.model or {})}
-        return from_config(given, recipe.alpha, tokenizer, recipe.length, self.seed)
+        return from_config(given, recipe.alpha, tokenizer, recipe.length, self.seed, **dropout)
 
     def _cut_train(self, tokenizer: Path) -> TextBlocks:
         return cut(read_texts(self.recipe.data.train), self._tokenizer_of(tokenizer), self.recipe.length)

@@ -54,7 +54,10 @@ def from_checkpoint(name: str, alpha: float, auto: Any, trained_on: bool = False
 def from_config(
     given: dict[str, Any], alpha: float, tokenizer: PreTrainedTokenizerBase, length: int, seed: int, **settings: Any
 ) -> PreTrainedModel:
-    """A model with fresh weights: `architecture` names its class, the other keys are of its config."""
+    """A model with fresh weights: `architecture` names its class, the other keys are of its config.
+
+    settings: entries of its config, where it has them, unless `given` says otherwise.
+    """
     wanted = dict(given)
     name = wanted.pop("architecture")
     kind = getattr(transformers, str(name), None)
@@ -76,6 +79,7 @@ def from_config(
             raise InputError(f"model.{POSITIONS}", wanted[POSITIONS], f"at least the task's length, {length}")
     tokens = {f"{token}_token_id": getattr(tokenizer, f"{token}_token_id") for token in SPECIAL}
     tokens = {key: number for key, number in tokens.items() if number is not None and key in known}
+    settings = {key: value for key, value in settings.items() if key in known}
     set_seed(seed)
     config = config_class(**{"vocab_size": len(tokenizer), **tokens, **settings, **wanted})
     _check_heads(config)

@@ -16,7 +16,7 @@ import torch
 from accelerate import PartialState
 from accelerate.data_loader import prepare_data_loader
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers import (
     EarlyStoppingCallback,
@@ -35,6 +35,7 @@ from ...files import DiskError
 from ...hf.checkpoints import load_model
 from ...hf.interface import NAME
 from ..recipe import Training
+from .blocks import IGNORED
 from .checkpoints import best_of, ended, last_checkpoint, mark_complete, state_of
 from .order import Curriculum, Order
 from .teacher import counts_tokens
@@ -100,6 +101,23 @@ class OrderedTrainer(Trainer):
     """The Trainer, with our batches of the data."""
 
     order: Order | Curriculum
+    # Logits are wanted only where there is a label: see `compute_loss`.
+    few_labels = False
+
+    def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The model's own loss. Of a vocabulary's logits, most of what a small encoder computes, none is computed for
+        tokens that are not hidden.
+        """
+        plain: Any = self.model
+        head = plain.get_output_embeddings() if self.few_labels else None
+        if head is None:
+            return super().compute_loss(model, inputs, *args, **kwargs)
+        asked = inputs["labels"] != IGNORED
+        hook = head.register_forward_pre_hook(lambda _, given: (given[0][asked], *given[1:]))
+        try:
+            return super().compute_loss(model, {**inputs, "labels": inputs["labels"][asked]}, *args, **kwargs)
+        finally:
+            hook.remove()
 
     def get_train_dataloader(self) -> DataLoader[Example]:
         assert self.train_dataset is not None
@@ -130,10 +148,12 @@ def fit(
     valid: Sequence[Example],
     collate: Collate,
     label_smoothing: float = 0.0,
+    few_labels: bool = False,
     curriculum: Callable[[tuple[int, int]], Curriculum] | None = None,
 ) -> PreTrainedModel:
     """Train a model with checkpoints in `folder`, going on from the last complete one, and return the trained model.
 
+    few_labels: most tokens have none (masked language modelling), and the labels of a batch are those of its tokens.
     curriculum: the order of the examples, if they come in stretches, for a process out of several.
     With `training.patience`, the model returned is the best one on `valid`, else the last one.
     """
@@ -153,7 +173,7 @@ def fit(
         trainer.model_accepts_loss_kwargs &= counts_tokens(model)
         # Ours says how far it is; the Trainer's own prints dictionaries.
         trainer.remove_callback(PrinterCallback)
-        trainer.order = order
+        trainer.order, trainer.few_labels = order, few_labels
         try:
             with Watching(0 if last is None else state_of(last)["global_step"]) as watching:
                 trainer.add_callback(watching)
