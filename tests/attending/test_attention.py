@@ -292,7 +292,7 @@ Q, K, V = torch.randn(2, 4, 6, 8), torch.randn(2, 2, 7, 8), torch.randn(2, 2, 7,
         ({"v": torch.randn(2, 2, 5, 8)}, r"v: got shape \(2, 2, 5, 8\), want \(2, 2, 7, any\)"),
         ({"backend": "cuda"}, "backend: got 'cuda', want one of 'auto', 'reference', 'portable'"),
         ({"alpha": 0.0}, "alpha: got 0.0"),
-        ({"alpha": 0.5, "backend": "native"}, "'native', which takes no alpha up to 1"),
+        ({"alpha": 0.5, "backend": "native"}, "'native', which takes no alpha below 1"),
         ({"alpha": torch.tensor(-0.5)}, "alpha: got values down to -0.5"),
         (
             {"alpha": torch.full((3,), 1.5)},

@@ -115,7 +115,7 @@ def _pairs(index: KeyIndex, finder: Sketch, q: Tensor, lows: Tensor, highs: Tens
     return chosen
 
 
-@pytest.mark.parametrize("alpha", [1.5, 2.0, 1.3])
+@pytest.mark.parametrize("alpha", [1.5, 2.0, 1.3, 1.0])
 @pytest.mark.parametrize("share", [False, True])
 @settings(max_examples=15)
 @given(
@@ -209,7 +209,7 @@ def _bounded(seed: int = 1) -> Sketch:
 SPREAD = torch.linspace(1.5, 0.1, D)
 
 
-@pytest.mark.parametrize("alpha", [1.5, 2.0, 1.3, 2.5])
+@pytest.mark.parametrize("alpha", [1.5, 2.0, 1.3, 2.5, 1.0])
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 1000), n=st.integers(1, 3), m=st.sampled_from([1, 5, 32, 33, 150, 700]),

@@ -104,6 +104,8 @@ def test_steep_alpha_forward() -> None:
 def test_alpha_per_head_and_its_gradient() -> None:
     q, k, v = draw((2, 4, 60, 32), (2, 4, 90, 32), (2, 4, 90, 32))
     assert_same(q, k, v, alpha=torch.tensor([1.5, 2.0, 1.2, 1.6]), tolerance=1e-4)
+    band = Graph.band(-20, 20, Layout().of(q, k))
+    assert_same(q, k, v, band, alpha=torch.tensor([1.5, 1.0, 1.2, 1.0]), tolerance=1e-4)
 
 
 # At α = 2 the gradient jumps where a key gets weight, so that rounding shows, unless all scores are equal.
@@ -205,7 +207,7 @@ def test_graphs_and_layouts(layout: str, graph: str | None) -> None:
         assert_same(q, k, v, None if graph is None else graphs(chosen, q, k)[graph], layout=chosen)
 
 
-@pytest.mark.parametrize("alpha", [2.0, 1.3], ids=str)
+@pytest.mark.parametrize("alpha", [2.0, 1.3, 1.0], ids=str)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_graphs_at_other_alphas(graph: str, alpha: float) -> None:
     q, k, v = draw((2, 2, 70, 16), (2, 2, 90, 16), (2, 2, 90, 16))
@@ -243,7 +245,7 @@ def problems(choose: st.DrawFn) -> Callable[[], Problem]:
     return make
 
 
-@given(problems(), st.sampled_from([1.5, 2.0, 1.4]))
+@given(problems(), st.sampled_from([1.5, 2.0, 1.4, 1.0]))
 def test_any_problem(make: Callable[[], Problem], alpha: float) -> None:
     q, k, v, graph, layout = make()
     assert_same(q, k, v, graph, layout=layout, alpha=alpha, tolerance=3e-5)
@@ -268,6 +270,20 @@ def test_huge_scores(alpha: float, size: float) -> None:
     best = (q.double() @ k.double().transpose(-1, -2)).argmax(-1)
     out = attention(q, k, v, alpha=alpha, backend="native")
     torch.testing.assert_close(out, v.gather(2, best[..., None].expand(-1, -1, -1, 16)), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 30.0, 1e6, 1e30])
+def test_softmax_over_graphs_is_softmax_however_far_scores_are_apart(size: float) -> None:
+    """Also where weights are e^-64 of the best and less, and where there are very many of them."""
+    q, k, v = draw((1, 2, 20, 16), (1, 2, 5000, 16), (1, 2, 5000, 16))
+    q = q * size
+    graph = Graph.full(Layout().of(q, k))
+    out, weights = attention(q, k, v, graph, alpha=1.0, backend="native", return_weights=True)
+    scores = q.double() @ k.double().transpose(-1, -2) / 4
+    # Products of float32 differ by this much of the largest.
+    tolerance = 1e-6 * float(1 + scores.abs().max()) if size <= 30 else 1e-4
+    torch.testing.assert_close(out.double(), scores.softmax(-1) @ v.double(), atol=tolerance, rtol=0)
+    torch.testing.assert_close(weights.to_dense().sum(-1), torch.ones(1, 2, 20), atol=2e-6, rtol=0)
 
 
 def test_weights_are_those_of_the_reference() -> None:
@@ -323,7 +339,8 @@ def test_numbers_that_are_not_finite_are_refused(number: float, n: int) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda c: c | {"alpha": 1.0}, "alpha up to 1"),
+        (lambda c: c | {"alpha": 0.9}, "alpha below 1"),
+        (lambda c: c | {"alpha": 1.0}, "softmax over all pairs"),
         (lambda c: c | {"dropout": 0.5}, "dropout"),
         (lambda c: c | {"bias": torch.zeros(1, 1, 1, 1)}, "bias"),
         (lambda c: c | {name: c[name].double() for name in "qkv"}, "float32"),

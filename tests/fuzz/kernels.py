@@ -97,7 +97,7 @@ def check(call: dict[str, Any]) -> None:
     scale = 1 / math.sqrt(max(1, q.shape[-1])) if call["scale"] is None else call["scale"]
     largest = float(q.abs().max() * k.abs().max()) * abs(scale) * q.shape[-1] if q.numel() and k.numel() else 0.0
     assert bool(found.isfinite().all()) or not bool(v.isfinite().all())
-    if largest < 100 and call["alpha"] >= 1.2 and found.numel():
+    if largest < 100 and (call["alpha"] == 1 or call["alpha"] >= 1.2) and found.numel():
         whole = v.isfinite().all(2, keepdim=True).repeat_interleave(q.shape[1] // v.shape[1], 1)
         found, wanted = (one.where(whole, 0.0) for one in (found, wanted))
         most = float(v.where(v.isfinite(), 0.0).abs().max()) if v.numel() else 0.0

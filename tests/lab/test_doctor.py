@@ -50,7 +50,7 @@ def test_backends_take_what_the_table_says(backend: str, monkeypatch: pytest.Mon
     asked: dict[str, tuple[Any, ...]] = {
         "graphs": (q, q, q, Window(3)(q, q), 1.5, Layout(), None, None, 0.0),
         "decoding": (q[:, :, :1], q, q, None, 1.5, Layout(causal=True, query_offset=15), None, None, 0.0),
-        "α ≤ 1": (q, q, q, None, 1.0, Layout(), None, None, 0.0),
+        "α = 1": (q, q, q, Window(3)(q, q), 1.0, Layout(), None, None, 0.0),
         "α > 2": (q, q, q, None, 2.5, Layout(), None, None, 0.0),
         "α per head": (q, q, q, None, torch.tensor([1.5, 1.6]), Layout(), None, None, 0.0),
         "bias": (q, q, q, None, 1.5, Layout(), None, torch.zeros(16, 16), 0.0),

@@ -83,8 +83,9 @@ def attention(
     q, k, v: [batch, heads, length, size]. k and v may have fewer heads than q, each then serving a group of them.
     graph: the pairs to compute, cut down to what `layout` lets be seen.
     alpha: 1 is softmax, 2 sparsemax; one number above 0, or one for each head, with a gradient. Up to 1 no weight is
-        zero, and "native" leaves it to the others. From 2 on the gradient jumps where a key gets weight: with every
-        backend, a key whose score is on the threshold, up to rounding of the latter, is as if it were not there.
+        zero: "native" takes 1 over a graph alone, and nothing below. From 2 on the gradient jumps where a key gets
+        weight: with every backend, a key whose score is on the threshold, up to rounding of the latter, is as if it
+        were not there.
     layout: causality, padding and the position of the queries.
     scale: what scores are multiplied by; 1 / √d if None.
     exact: compute whatever it takes to get the result over all pairs, whatever the graph.

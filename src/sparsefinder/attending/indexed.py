@@ -56,7 +56,7 @@ def asks_natively(
         return False
     if index.exact and scale is not None and scale <= 0:
         return False
-    return bool((alpha > 1).all()) if isinstance(alpha, Tensor) else alpha > 1
+    return bool((alpha >= 1).all()) if isinstance(alpha, Tensor) else alpha >= 1
 
 
 def asked(

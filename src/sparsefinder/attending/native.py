@@ -82,8 +82,11 @@ def refusal(call: Call) -> str | None:
         return "has no dropout"
     if max(call.grid.n, call.grid.m) > _native.MOST_KEYS:
         return f"takes at most {_native.MOST_KEYS} queries and keys"
-    if bool((call.alpha <= 1).any()) if isinstance(call.alpha, Tensor) else call.alpha <= 1:
-        return "takes no alpha up to 1: softmax has no zeros to leave out"
+    least = min(call.alpha.tolist(), default=2.0) if isinstance(call.alpha, Tensor) else call.alpha
+    if least < 1:
+        return "takes no alpha below 1"
+    if least == 1 and call.graph is None:
+        return "leaves softmax over all pairs to torch: it has no zeros to leave out"
     return None
 
 

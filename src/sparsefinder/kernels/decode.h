@@ -164,7 +164,7 @@ class Decoding {
         std::memset(scaled + r * depth, 0, depth * sizeof(float));
         continue;
       }
-      const auto factor = static_cast<float>(problem_.scale * (problem_.alpha[h] - 1.0));
+      const auto factor = static_cast<float>(problem_.scale * steepness(problem_.alpha[h]));
       found.nonfinite |= scale_query(problem_.q.at(b, h, i), depth, factor, scaled + r * depth);
       found.any = {std::min(found.any.low, seen.low), std::max(found.any.high, seen.high)};
     }

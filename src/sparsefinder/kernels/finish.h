@@ -1,8 +1,6 @@
 // From candidates to results: the exact threshold, the weights, and the sum of the values that got weight.
 #pragma once
 
-#include <limits>
-
 #include "candidates.h"
 #include "panels.h"
 #include "problem.h"
@@ -40,6 +38,28 @@ inline void weigh_one(Candidates& row, const Exponent& exponent) {
   // τ is only known to rounding.
   for (int j = 0; j < kept; ++j) row.values[j] = static_cast<float>(row.values[j] / total);
   row.count = kept;
+}
+
+// The same of softmax, in float32. Sums of a stretch at a time are added up in float64.
+inline void weigh_softmax(Candidates& row) {
+  constexpr int kStretch = 1024;
+  pad(row.values, row.count);
+  Floats tops = spread(kNothing);
+  for (int j = 0; j < row.count; j += kLanes) tops = larger(tops, load(row.values + j));
+  const Floats top = spread(largest(tops)), reach = spread(kSoftmaxReach), zero = zeros();
+  double total = 0.0;
+  for (int start = 0; start < row.count; start += kStretch) {
+    Floats part = zero;
+    for (int j = start; j < std::min(row.count, start + kStretch); j += kLanes) {
+      const Floats x = load(row.values + j), p = exponential((x - top) * reach);
+      store(row.values + j, p);
+      // What the last ones are padded with counts for nothing.
+      part = part + p;
+    }
+    total += sum(part);
+  }
+  const Floats share = spread(static_cast<float>(1.0 / total));
+  for (int j = 0; j < row.count; j += kLanes) store(row.values + j, load(row.values + j) * share);
 }
 
 // The same for up to eight rows with a closed form, in float32.
@@ -88,7 +108,9 @@ inline void weigh(Candidates* const rows[8], int number, const Exponent& exponen
   Candidates* together[8];
   int count = 0;
   for (int r = 0; r < number; ++r) {
-    if (exponent.closed() && std::abs(rows[r]->bound) < kLargeScore)
+    if (exponent.softmax())
+      weigh_softmax(*rows[r]);
+    else if (exponent.closed() && std::abs(rows[r]->bound) < kLargeScore)
       together[count++] = rows[r];
     else
       weigh_one(*rows[r], exponent);

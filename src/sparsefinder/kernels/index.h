@@ -121,7 +121,7 @@ class Asking {
     const int64_t seen = std::max<int64_t>(high_ - low_, 0);
     row_ = {scratch_.values.get(seen + kSlack), scratch_.keys.get(seen + kSlack), 0, 0, kNothing};
     query_ = scratch_.queries.get(problem_.depth);
-    const auto factor = static_cast<float>(problem_.scale * (problem_.alpha[h_] - 1.0));
+    const auto factor = static_cast<float>(problem_.scale * steepness(problem_.alpha[h_]));
     bool nonfinite = seen > 0 && scale_query(problem_.q.at(b_, h_, i_), problem_.depth, factor, query_);
     if (seen > 0 && !nonfinite) nonfinite = codes_ == 0 ? look_at_all() : index_.offsets ? ask_exactly() : ask();
     finish();
@@ -187,7 +187,7 @@ class Asking {
         if (products[j] < kAlways) top = std::max(top, products[j]);
     }
     // From the highest bounds downwards: what is looked at raises the threshold, and so what has to be looked at yet.
-    const double scale = problem_.scale * (problem_.alpha[h_] - 1.0), unit = bounding.unit;
+    const double scale = problem_.scale * steepness(problem_.alpha[h_]), unit = bounding.unit;
     auto step = std::max(static_cast<int32_t>(std::min(kStep / problem_.scale * unit, 30000.0)), 1);
     int32_t before = 32767, limit = kHidden;
     for (int32_t next = top - step; before > limit; step += step / 2 + 1, next -= step) {

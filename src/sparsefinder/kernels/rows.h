@@ -107,7 +107,7 @@ class Rows {
   explicit Rows(const Share& share)
       : share_(share), scratch_(Scratch::mine()), depth_(share.problem.depth),
         exponent_(exponent(share.problem.alpha[share.h])),
-        factor_(static_cast<float>(share.problem.scale * (share.problem.alpha[share.h] - 1.0))),
+        factor_(static_cast<float>(share.problem.scale * steepness(share.problem.alpha[share.h]))),
         group_(scratch_.group.get(1)), rows_(scratch_.rows.get(share.size)) {}
 
   bool nonfinite() const { return nonfinite_; }

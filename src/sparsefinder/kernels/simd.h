@@ -123,6 +123,12 @@ KERNEL_INLINE void transpose(Floats r[8]) {
   }
 }
 
+// a · 2^n, for whole n and results that are neither too large nor too small for a float.
+KERNEL_INLINE Floats times_power_of_two(Floats a, Floats n) {
+  const __m256i shift = _mm256_slli_epi32(_mm256_cvtps_epi32(n.v), 23);
+  return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shift))};
+}
+
 // Eight numbers from -127 to 127, rounded to the nearest whole ones, of two the even one.
 KERNEL_INLINE void store_rounded(int8_t* p, Floats a) {
   const __m256i whole = _mm256_cvtps_epi32(a.v);
@@ -244,6 +250,10 @@ KERNEL_INLINE void transpose(Floats r[8]) {
     for (int j = 0; j < i; ++j) std::swap(r[i].v[j], r[j].v[i]);
 }
 
+KERNEL_INLINE Floats times_power_of_two(Floats a, Floats n) {
+  return each([&](int i) { return std::ldexp(a.v[i], static_cast<int>(n.v[i])); });
+}
+
 KERNEL_INLINE void store_rounded(int8_t* p, Floats a) {
   for (int i = 0; i < 8; ++i) p[i] = static_cast<int8_t>(std::nearbyint(a.v[i]));
 }
@@ -258,6 +268,19 @@ KERNEL_INLINE Floats zeros() { return spread(0.0f); }
 
 // The nearest whole numbers, of numbers below 2^22: adding and subtracting 1.5 · 2^23 leaves no fraction.
 KERNEL_INLINE Floats to_whole(Floats a) { return (a + spread(12582912.0f)) - spread(12582912.0f); }
+
+// e^x of numbers up to 0, to rounding; below -87, where floats end, as of -87. It is 2^n e^r, with |r| at most half of
+// ln 2, and the first terms of e^r's series.
+KERNEL_INLINE Floats exponential(Floats x) {
+  x = larger(x, spread(-87.0f));
+  const Floats n = to_whole(x * spread(1.44269504f));
+  // ln 2 in two parts, so that the product with the first is exact.
+  const Floats r = fused(n, spread(-1.42860677e-6f), fused(n, spread(-0.693145752f), x));
+  Floats sum = spread(1.0f / 5040.0f);
+  for (const float term : {1.0f / 720.0f, 1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f, 0.5f, 1.0f, 1.0f})
+    sum = fused(sum, r, spread(term));
+  return times_power_of_two(sum, n);
+}
 
 // Zero times a number is NaN if the number is not finite. Added up from zeros(), that tells whether there was one.
 KERNEL_INLINE Floats poisoned(Floats poison, Floats numbers) { return fused(numbers, zeros(), poison); }

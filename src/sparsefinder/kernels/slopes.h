@@ -23,6 +23,8 @@ KERNEL_INLINE void slopes(const float* weights, int padded, double alpha, const 
     for (int j = 0; j < padded; j += kLanes) store(slope + j, root(load(weights + j)));
   } else if (exponent.closed()) {
     for (int j = 0; j < padded; j += kLanes) store(slope + j, one_above(load(weights + j), zeros()));
+  } else if (exponent.softmax()) {
+    std::memcpy(slope, weights, padded * sizeof(float));
   } else {
     for (int j = 0; j < padded; ++j)
       slope[j] = weights[j] > 0.0f ? static_cast<float>(std::pow(static_cast<double>(weights[j]), 2.0 - alpha)) : 0.0f;

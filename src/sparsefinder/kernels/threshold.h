@@ -2,7 +2,12 @@
 //
 // With a = α − 1 the kernels work on x = a z, so that a weight is (x − τ)₊^(1/a) and τ lies between max(x) − 1 and
 // max(x). The τ of some of a row's scores never exceeds the τ of all of them: it already rules keys out.
+//
+// Softmax has no threshold. Its x is z / 64, so that what lies 1 below the best has e^-64 of the best's weight, which
+// makes no difference in float32 however many such keys there are: the same bound rules them out.
 #pragma once
+
+#include <limits>
 
 #include "simd.h"
 
@@ -13,10 +18,17 @@ namespace sparsefinder::KERNEL_NAMESPACE {
 struct Exponent {
   double exact;
   int whole;  // 0 if it is too large to be worth it
+  bool softmax() const { return std::isinf(exact); }
   bool closed() const { return whole > 0 && whole <= 2 && exact == whole; }
 };
 
+constexpr float kSoftmaxReach = 64.0f;
+
+// What scores are multiplied by: x = a z.
+inline double steepness(double alpha) { return alpha == 1.0 ? 1.0 / kSoftmaxReach : alpha - 1.0; }
+
 inline Exponent exponent(double alpha) {
+  if (alpha == 1.0) return {std::numeric_limits<double>::infinity(), 0};
   const double exact = 1.0 / (alpha - 1.0);
   // A tensor of 1.5s made in float32 must get the closed form too.
   const double near = std::nearbyint(exact);
