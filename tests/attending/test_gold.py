@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from sparsefinder import InputError, Layout, Sample, Sparsefinder, Traces, TraceWriter, attention, gold_graph
-from sparsefinder.attending.gold import MASS
+from sparsefinder.attending.gold import MASS, mass_missed
 from sparsefinder.finders import Oracle
 
-from ..cases import LAYOUTS, H, inputs
+from ..cases import GRAPHS, LAYOUTS, H, inputs
 from ..synthetic import grouped
 
 
@@ -43,6 +43,17 @@ def test_without_a_mass_it_is_all_weight_or_most_of_that_of_softmax() -> None:
     both = gold_graph(q, k, torch.tensor([1.0, 1.5] * (H // 2)).to(q)).dense()
     assert torch.equal(both[:, ::2], soft[:, ::2])
     assert torch.equal(both[:, 1::2], sparse[:, 1::2])
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("alpha", [1.0, 1.5])
+def test_what_a_graph_misses_is_the_weight_outside_of_it(alpha: float, layout: Layout, graph: str) -> None:
+    q, k, _ = inputs()
+    pairs = GRAPHS[graph](layout.of(q, k))
+    weights = weights_of(q, k, alpha, layout)
+    wanted = (weights * ~pairs.dense()).sum((-1, -2)) / (weights.sum(-1) > 0).sum(-1)
+    torch.testing.assert_close(mass_missed(pairs, q, k, alpha), wanted, equal_nan=True)
 
 
 def test_a_mass_goes_from_traces_to_what_is_fitted(tmp_path: Path) -> None:

@@ -58,6 +58,38 @@ def gold_graph(
     return Graph.of_pairs(batch, head, query, key, call.grid)
 
 
+def mass_missed(
+    graph: Graph,
+    q: Float[Tensor, "batch heads n d"],
+    k: Float[Tensor, "batch kv_heads m d"],
+    alpha: float | Float[Tensor, " heads"] = 1.5,
+    scale: float | None = None,
+) -> Float[Tensor, "batch heads"]:
+    """Of the weight that attention gives to all pairs, the share that falls on pairs which a graph does not have.
+
+    >>> mass_missed(Window(11)(q, k), q, k, alpha=1.0)
+
+    Every query that sees a key counts the same; without any it is NaN. The layout is the graph's.
+    """
+    call = checked(q, k, k[..., :0], None, alpha, graph.grid.layout, scale, None, 0.0)
+    batch, heads, n, m = graph.grid.shape
+    missed = torch.zeros((batch, heads), dtype=torch.double, device=q.device)
+    with torch.no_grad():
+        # What has weight is listed where it is little.
+        sparse = bool((torch.as_tensor(call.alpha) > 1).all())
+        listed = choose("auto", call).weights(call) if sparse else None
+        for queries in chunks(n if m else 0, batch * heads * m):
+            left_out = ~graph.mask(queries)
+            if listed is None:
+                missed += (dense_weights(call, queries) * left_out).sum((-1, -2), dtype=torch.double)
+                continue
+            here = (listed.indices()[2] >= queries.start) & (listed.indices()[2] < queries.stop)
+            b, h, i, j = listed.indices()[:, here]
+            lost = listed.values()[here].double() * left_out[b, h, i - queries.start, j]
+            missed.index_put_((b, h), lost, accumulate=True)
+    return missed / (graph.grid.degrees() > 0).sum(-1, keepdim=True)
+
+
 def check_mass(mass: Any) -> None:
     """Raise if a share of weight is none."""
     if mass is not None and not (is_number(mass) and 0 < mass <= 1):

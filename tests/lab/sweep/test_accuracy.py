@@ -22,6 +22,7 @@ from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.recipe import Recipe
 from sparsefinder.lab.sweep.accuracy import sweep_accuracy
 from sparsefinder.lab.sweep.fit_stage import fit
+from sparsefinder.lab.sweep.measured import measured_scores
 from sparsefinder.lab.sweep.points import read_points
 from sparsefinder.lab.sweep.printed import print_summary
 from sparsefinder.lab.sweep.recall import sweep_recall
@@ -147,7 +148,7 @@ def test_the_full_row_is_the_teacher_and_the_bound_loses_nothing(encoder: tuple[
     full, teacher = rows["full", 0], json.loads((run / "teacher/score.json").read_text())
     assert full["score"] == teacher["value"]
     assert (full["sparsity"], full["own_recall"], full["own_full_recall"], full["empty_rows"]) == (0, 1, 1, 0)
-    assert json.loads(full["details"]) == {"far": 2 * full["score"]}
+    assert json.loads(full["details"]) == {"far": 2 * full["score"], "mass missed": 0}
     for (method, window), row in rows.items():
         assert row["kinds"] == "encoder"
         assert row["sequences"] == 3
@@ -160,6 +161,11 @@ def test_the_full_row_is_the_teacher_and_the_bound_loses_nothing(encoder: tuple[
         elif method == "window" and window == 0:
             assert row["score"] != pytest.approx(full["score"], rel=1e-3)
             assert row["own_recall"] < 1
+            assert 0 < json.loads(row["details"])["mass missed"] < 1
+    told = measured_scores(run)
+    assert told is not None
+    assert (told.columns["mass_missed"] >= 0).all()
+    assert (told.columns["far"] == 2 * told.value).all()
 
 
 def _by_hand(task: Fake, run: RunFolder, finder: Any, batches: list[dict[str, torch.Tensor]]) -> GraphMetrics:

@@ -38,7 +38,7 @@ FINITE = np.finfo(np.float32).min, np.finfo(np.float32).max
 # What is told of a point besides its place.
 TOLD = (
     "recall", "precision", "full_recall", "empty_rows", "pooled_sparsity", "pooled_recall", "pooled_precision",
-    "decoding_sparsity",
+    "decoding_sparsity", "mass_missed", "far_perplexity",
 )  # fmt: skip
 # Where a model falls apart its perplexity is astronomic; charts end at so many times the full model's.
 WORST_SHOWN = 3

@@ -28,7 +28,7 @@ from .grids import grid_of, united_with
 from .points import ACCURACY, VERSION, set_aside, write_points
 from .run_finders import RunFinders, fetch_keys, made_of
 from .settings import FULL, Setting, expand_all
-from .watching import Stepped, Watched, by_sequence, decoding_sparsity, mean_ratios
+from .watching import Stepped, Watched, by_sequence, decoding_sparsity, mean_missed, mean_ratios
 
 __all__ = ["AccuracyPoint", "accuracy_points", "sweep_accuracy"]
 
@@ -126,11 +126,11 @@ def _score(folder: RunFolder, loaded: Teacher, point: AccuracyPoint) -> None:
             with predicting(model, used, kinds=kinds):
                 score = with_rate(score, task, model, teacher)
     sequences = {f"sequence_{name}": each.tolist() for name, each in by_sequence(watched.values()).items()}
-    setting = point.setting
+    setting, details = point.setting, {**score.details, "mass missed": mean_missed(watched.values())}
     row: dict[str, Any] = {
         "method": setting.method, "inputs": setting.inputs, "setting": setting.as_json, "window": point.window,
         "globals": point.globals, "kinds": "+".join(kinds), "metric": score.metric, "score": score.value,
-        "details": json.dumps(dict(score.details), sort_keys=True), **mean_ratios(watched.values()),
+        "details": json.dumps(details, sort_keys=True), **mean_ratios(watched.values()),
         "decoding_sparsity": None if forced is None else decoding_sparsity(stepped.values()), **sequences,
         "sequence_parts": [list(part) for part in score.parts], "sequences": score.sequences,
         "seconds": time.monotonic() - started, "seed": recipe.seed,

@@ -192,6 +192,9 @@ def measured_scores(folder: RunFolder) -> Measured | None:
     for ratio, called in OWN.items():
         names[names.index(called)], names[names.index(f"pooled_{called}")] = ratio, f"pooled_{ratio}"
     settings, columns = _columns(table.rename_columns(names), "score")
+    details = [json.loads(each) for each in table["details"].to_pylist()]
+    for name in sorted({name for each in details for name in each}):
+        columns[name.replace(" ", "_")] = np.array([each.get(name, np.nan) for each in details], np.float64)
     sparsity = _matrix(table["sequence_sparsity"])
     parts = np.array(table["sequence_parts"].to_pylist(), np.float64)
     own, gold = np.array(full["sequence_parts"]), np.array([full["sequence_gold_sparsity"]])

@@ -24,6 +24,7 @@ ROUNDING = 1e-9
 RATIOS = ("recall", "precision", "full_recall", "empty_rows")
 POINT = (
     *RATIOS, "gold_sparsity", "pooled_sparsity", *(f"pooled_{name}" for name in RATIOS), "decoding_sparsity",
+    "mass_missed", "far_perplexity",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...attending.gold import mass_missed
 from ...core.graph import Graph
 from ...core.layout import Grid
 from ...core.moving import moved
@@ -20,7 +21,7 @@ from ...learning.sample import Sample
 from .masks import GraphMasks
 from .tally import GoldPairs, tally
 
-__all__ = ["OWN", "Stepped", "Watched", "by_sequence", "decoding_sparsity", "mean_ratios"]
+__all__ = ["OWN", "Stepped", "Watched", "by_sequence", "decoding_sparsity", "mean_missed", "mean_ratios"]
 
 Array = NDArray[Any]
 
@@ -60,12 +61,15 @@ class Watched(_Through):
 
     place: Place
     calls: list[dict[str, Array]] = field(default_factory=list)
+    # The share of the weight on pairs that graphs do not have: of each call, by sequence and head.
+    missed: list[Array] = field(default_factory=list)
 
     def find(self, q: Queries, k: Keys, grid: Grid) -> Graph:
         graph = self.finder.on(q, k, grid)
         # Counted on the CPU, wherever the model runs.
         counted, (q, k, layout) = graph.to("cpu"), moved((q, k, grid.layout), "cpu")
         alpha = torch.tensor(self.place.alpha) if isinstance(self.place.alpha, tuple) else self.place.alpha
+        self.missed.append(mass_missed(counted, q, k, alpha, self.place.scale).numpy())
         found = tally(
             GraphMasks(counted), GoldPairs(Sample(q, k, layout, self.place.scale, alpha, self.place.mass), [0], [0])
         )
@@ -114,6 +118,11 @@ def by_sequence(layers: Iterable[Watched]) -> dict[str, Array]:
         name: mean(np.concatenate([each[name] for each in ratios], -1), -1)
         for name in ("sparsity", "recall", "gold_sparsity")
     }
+
+
+def mean_missed(layers: Iterable[Watched]) -> float:
+    """The share of the weight that the pairs of no graph have: the mean over sequences, layers and heads."""
+    return float(mean(np.concatenate([each.ravel() for layer in layers for each in layer.missed])))
 
 
 def decoding_sparsity(layers: Iterable[Stepped]) -> float:

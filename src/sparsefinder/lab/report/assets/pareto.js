@@ -133,7 +133,10 @@ const HEADINGS = {
   pooled_recall: "Pooled recall",
   pooled_precision: "Pooled precision",
   decoding_sparsity: "Sparsity while decoding",
+  mass_missed: "Weight missed",
+  far_perplexity: "Far perplexity",
 };
+const toldWords = (name, value) => (name === "far_perplexity" ? value.toFixed(2) : percent(value));
 
 function frontierNumbers(cloud, lines, quality, format) {
   const told = Object.keys(HEADINGS).filter((name) => cloud.told[name] && !(name === "recall" && quality === "Recall"));
@@ -147,7 +150,7 @@ function frontierNumbers(cloud, lines, quality, format) {
           settingWords(cloud, place),
           percent(cloud.x[place]),
           format(cloud.y[place]),
-          ...told.map((name) => percent(cloud.told[name][place])),
+          ...told.map((name) => toldWords(name, cloud.told[name][place])),
         ]),
       ),
     ),
