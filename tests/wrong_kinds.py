@@ -120,7 +120,7 @@ CASES: dict[Callable[[], object], str] = {
     lambda: attention(Q, Q, Q, exact="no"): "exact: got a str, want True or False",  # type: ignore[call-overload]
     lambda: attention(Q, Q, Q, return_weights=1): "return_weights: got an int, want True or False",  # type: ignore[call-overload]
     lambda: attention(Q, Q, Q, backend=["native"]): (  # type: ignore[call-overload]
-        "backend: got ['native'], want one of 'auto', 'reference', 'portable', 'native', 'adasplash', 'triton'"
+        "backend: got ['native'], want one of 'auto', 'reference', 'portable', 'native', 'adasplash', 'triton', 'flex'"
     ),
     # entmax
     lambda: entmax([2.0, 1.0]): "scores: got a list, want a tensor of floating-point numbers",  # type: ignore[arg-type]

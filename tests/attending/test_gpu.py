@@ -63,6 +63,16 @@ def test_adasplash_equals_the_reference(alpha: float) -> None:
         torch.testing.assert_close(one.double(), other, rtol=5e-2, atol=5e-2)
 
 
+def test_flex_equals_the_reference() -> None:
+    given = tokens(700)
+    for name, graph in graphs(*given[:2]).items():
+        if graph is None:
+            continue
+        wanted = outcome("reference", [x.double() for x in given], graph, alpha=1.0)
+        for one, other in zip(outcome("flex", given, graph, alpha=1.0), wanted, strict=True):
+            torch.testing.assert_close(one.double(), other, rtol=5e-2, atol=5e-2, msg=lambda why, n=name: n + why)
+
+
 def test_attention_chooses_by_itself() -> None:
     given = tokens(256)
     for graph, backend in ((None, "adasplash"), (Window(65)(*given[:2], CAUSAL), "triton")):

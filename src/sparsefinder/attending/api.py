@@ -30,9 +30,10 @@ BACKENDS = {
     "native": ".native",
     "adasplash": ".adasplash",
     "triton": ".triton",
+    "flex": ".flex",
 }
 # "auto" takes the first that has no reason to refuse, of those for the kind of device, and "portable" elsewhere.
-AUTOMATIC = {"cpu": ("native", "portable"), "cuda": ("adasplash", "triton", "portable")}
+AUTOMATIC = {"cpu": ("native", "portable"), "cuda": ("adasplash", "triton", "flex", "portable")}
 
 Query = Float[Tensor, "batch heads n d"]
 Key = Float[Tensor, "batch kv_heads m d"]
@@ -90,7 +91,8 @@ def attention(
     scale: what scores are multiplied by; 1 / √d if None.
     exact: compute whatever it takes to get the result over all pairs, whatever the graph.
     backend: "reference" (one dense matrix, the oracle), "portable" (torch, any device, never n × m), "native" (C++,
-        the fast one on a CPU), "adasplash" (all pairs on a GPU), "triton" (graphs on a GPU) or "auto".
+        the fast one on a CPU), "adasplash" (all pairs on a GPU), "triton" (graphs on a GPU), "flex" (softmax
+        over graphs on a GPU) or "auto".
     bias: added to the scores after scaling; broadcasts to [batch, heads, n, m].
     dropout: the share of weights dropped at random, as in training.
     attn_mask, is_causal: what they are to `torch.nn.functional.scaled_dot_product_attention`. A mask broadcasts to

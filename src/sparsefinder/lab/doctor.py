@@ -42,6 +42,7 @@ WHAT = {
     "native": "the C++ kernel, the fast one on a CPU",
     "adasplash": "AdaSplash, made for all pairs on a GPU",
     "triton": "Triton kernels that visit the tiles of a graph",
+    "flex": "FlexAttention, for softmax over graphs on a GPU",
     "portable": "torch operations: correct on any device, and many times as slow as the kernel",
     "reference": "one dense matrix: the oracle of tests",
 }
@@ -51,6 +52,7 @@ TABLE = {
     "native": ("CPU", True, True, True, True, True, False, False),
     "adasplash": ("GPU", False, False, False, False, False, False, False),
     "triton": ("GPU", True, True, False, True, True, False, False),
+    "flex": ("GPU", False, False, True, False, False, False, False),
     "portable": ("any", True, True, True, True, True, True, True),
     "reference": ("any", True, True, True, True, True, True, True),
 }
