@@ -81,7 +81,7 @@ def waits() -> None:
             blocks = isinstance(case.finder, RandomBlocks | BlockTopK | BlockCentroids | Quest | SeerAttention)
             per_head = any(
                 isinstance(getattr(case.finder, name, None), torch.Tensor) for name in ("k", "top_k", "probes")
-            )
+            ) or (isinstance(case.finder, Probe) and case.finder.slack is not None)
             there = case.finder.to(device)
             assert isinstance(there, GPU_FINDERS)
             assert f"waits for the device{' once' * blocks}" in (type(there).__doc__ or ""), case.name

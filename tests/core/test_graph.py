@@ -218,6 +218,31 @@ def test_flex_attention_sees_the_same_pairs(kind: str, layout: str) -> None:
     torch.testing.assert_close(flex_attention(q, k, v, block_mask=mask), wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("chunk", [None, 1])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_tiles_are_listed_that_have_a_pair_and_full_ones_apart(
+    kind: str, layout: str, chunk: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is visited on a GPU, by the definition; also where queries are written out a few at a time."""
+    if chunk is not None:
+        monkeypatch.setattr(Graph, "chunks", lambda graph: iter([slice(0, chunk)]))
+    graph = GRAPHS[kind](make_grid(layout))
+    mask = graph.to_block_mask(8)
+    dense = graph.dense()
+    rows, columns = -(-dense.shape[2] // 8), -(-dense.shape[3] // 8)
+    whole = torch.nn.functional.pad(dense, (0, columns * 8 - dense.shape[3], 0, rows * 8 - dense.shape[2]))
+    tiles = whole.view(*dense.shape[:2], rows, 8, columns, 8)
+    for (numbers, places), wanted in (
+        ((mask.full_kv_num_blocks, mask.full_kv_indices), tiles.all(5).all(3)),
+        ((mask.kv_num_blocks, mask.kv_indices), tiles.any(5).any(3) & ~tiles.all(5).all(3)),
+    ):
+        listed = torch.zeros_like(wanted)
+        for b, h, r in torch.cartesian_prod(*(torch.arange(size) for size in wanted.shape[:3])).tolist():
+            listed[b, h, r, places[b, h, r, : numbers[b, h, r]].long()] = True
+        assert torch.equal(listed, wanted)
+
+
 def test_within_a_stricter_layout() -> None:
     graph = Graph.band(-3, 3, make_grid())
     causal = graph.within(LAYOUTS["causal"])

@@ -50,6 +50,7 @@ RAW_CENTROIDS, CENTROIDS = _random(HEADS, 4, D, seed=4), 2 * _random(HEADS, 4, R
 # Where keys are worth rounding to whole numbers.
 CODED = Projection(APART.queries / 20, APART.keys * 20)
 PER_HEAD = torch.tensor([1, 2, 3])
+ASKS = _random(HEADS, 4, R, seed=9)
 EDGES = [_random(HEADS, R, 3, seed=seed).sort().values for seed in (6, 7)]
 
 
@@ -166,7 +167,26 @@ CASES = [
     Case("kmeans", KMeans(4, 1, SHARED, CENTROIDS), _in(SHARED, lambda head: oracles.k_means(head, near, 1))),
     Case("kmeans top 2", KMeans(4, 2, APART, CENTROIDS), _in(APART, lambda head: oracles.k_means(head, near, 2))),
     Case("kmeans raw", KMeans(4, centroids=RAW_CENTROIDS), lambda head: oracles.k_means(head, raw, 1)),
-    Case("probe", Probe(4, 2, APART, CENTROIDS), _in(APART, lambda head: oracles.probe(head, near, 2))),
+    Case(
+        "probe",
+        Probe(4, 2, projection=APART, centroids=CENTROIDS),
+        _in(APART, lambda head: oracles.probe(head, near, 2)),
+    ),
+    Case(
+        "probe slack",
+        Probe(4, slack=1.5, projection=APART, centroids=CENTROIDS),
+        _in(APART, lambda head: oracles.probe(head, near, slack=1.5)),
+    ),
+    Case(
+        "probe learned",
+        Probe(4, slack=0.5, projection=APART, centroids=CENTROIDS, asks=ASKS, offsets=ASKS[..., 0]),
+        _in(APART, lambda head: oracles.probe(head, near, slack=0.5, asks=ASKS.tolist())),
+    ),
+    Case(
+        "probe learned, so many",
+        Probe(4, 2, projection=APART, centroids=CENTROIDS, asks=ASKS, offsets=ASKS[..., 0]),
+        _in(APART, lambda head: oracles.probe(head, near, 2, asks=ASKS.tolist())),
+    ),
     Case(
         "sketch share", Sketch(R, share=0.3, projection=CODED), _in(CODED, lambda head: oracles.sketch(head, 0.3, None))
     ),
@@ -190,8 +210,13 @@ CASES = [
             ),
             (
                 "probe",
-                Probe(4, PER_HEAD, APART, CENTROIDS),
+                Probe(4, PER_HEAD, projection=APART, centroids=CENTROIDS),
                 lambda head, probes: _in(APART, lambda mapped: oracles.probe(mapped, near, probes))(head),
+            ),
+            (
+                "probe slack",
+                Probe(4, slack=PER_HEAD / 2, projection=APART, centroids=CENTROIDS),
+                lambda head, slack: _in(APART, lambda mapped: oracles.probe(mapped, near, slack=slack / 2))(head),
             ),
             (
                 "block-topk",
@@ -218,7 +243,7 @@ CASES = [
     ),
     Case(
         "probe and sketch",
-        Probe(4, 2, APART, CENTROIDS) & Sketch(R, slack=1.5, projection=CODED),
+        Probe(4, 2, projection=APART, centroids=CENTROIDS) & Sketch(R, slack=1.5, projection=CODED),
         lambda head: _sketch_of(head, _in(APART, lambda mapped: oracles.probe(mapped, near, 2))(head)),
     ),
     Case(

@@ -210,11 +210,24 @@ def k_means(head: Head, centroids: list[list[Vector]], count: int) -> Predicate:
     return lambda i, j: bool(near(head.q[i]) & near(head.k[j]))
 
 
-def probe(head: Head, centroids: list[list[Vector]], probes: int) -> Predicate:
+def probe(
+    head: Head,
+    centroids: list[list[Vector]],
+    probes: int | None = None,
+    slack: float | None = None,
+    asks: list[list[Vector]] | None = None,
+) -> Predicate:
+    """With `asks`, queries are compared with these, and the first number of each is added."""
     mine = centroids[head.number]
 
+    def score(i: int, place: int) -> float:
+        if asks is None:
+            return dot(head.q[i], mine[place])
+        return dot(head.q[i], asks[head.number][place]) + asks[head.number][place][0]
+
     def has(i: int, j: int) -> bool:
-        best = sorted(range(len(mine)), key=lambda place: -dot(head.q[i], mine[place]))[:probes]
+        order = sorted(range(len(mine)), key=lambda place: -score(i, place))
+        best = order[:probes] if slack is None else [p for p in order if score(i, p) >= score(i, order[0]) - slack]
         return min(range(len(mine)), key=lambda place: squared_distance(head.k[j], mine[place])) in best
 
     return has

@@ -221,12 +221,18 @@ class Graph:
 
     def coarse_pairs(self, block: int) -> Pairs:
         """The same blocks, by their numbers."""
-        return self._coarse(block)[0]
+        check_block("block", block)
+        grid, pairs = self.grid, self.pairs()
+        b, h, i = grid.unravel(pairs.rows)
+        n, m = -(-grid.n // block), -(-grid.m // block)
+        row = (b * grid.heads + h) * n + i // block
+        entries = torch.unique(row * m + pairs.keys // block)
+        return Pairs.of_rows(entries // m, entries % m, grid.batch, grid.heads, n, m)
 
     def to_block_mask(self, block: int = 128) -> BlockMask:
-        """The same pairs for `torch.nn.attention.flex_attention`."""
-        pairs, counts = self._coarse(block)
-        return block_mask(pairs, counts == block * block, block, self.contains, (self.grid.n, self.grid.m))
+        """The same pairs for `torch.nn.attention.flex_attention`: tiles, and a bit for each pair of a tile."""
+        check_block("block", block)
+        return block_mask(self.grid, self.mask, self.chunks(), block)
 
     def within(self, layout: Layout) -> Graph:
         """Restrict the graph further, to what a layout lets be seen."""
@@ -248,16 +254,6 @@ class Graph:
         """The pairs of some queries by their numbers."""
         head, query, key = self.mask(queries).flatten(0, 1).nonzero().unbind(-1)
         return (head * self.grid.n + queries.start + query) * self.grid.m + key
-
-    def _coarse(self, block: int) -> tuple[Pairs, Int[Tensor, " entries"]]:
-        """The blocks in which there is a pair, and how many there are in each."""
-        check_block("block", block)
-        grid, pairs = self.grid, self.pairs()
-        b, h, i = grid.unravel(pairs.rows)
-        n, m = -(-grid.n // block), -(-grid.m // block)
-        row = (b * grid.heads + h) * n + i // block
-        entries, counts = torch.unique(row * m + pairs.keys // block, return_counts=True)
-        return Pairs.of_rows(entries // m, entries % m, grid.batch, grid.heads, n, m), counts
 
 
 @dataclass(frozen=True, eq=False)

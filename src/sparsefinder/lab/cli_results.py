@@ -49,6 +49,8 @@ def points(
     sort: Annotated[str, typer.Option(help="A column of summary.csv, best first.")] = "hypervolume",
     every: Annotated[bool, typer.Option("--all", help="More columns, for a terminal of 120.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print summary.csv instead of a table.")] = False,
+    chart: Annotated[Path | None, typer.Option(help="Also write a chart of sparsity and recall, as SVG.")] = None,
+    only: Annotated[str, typer.Option(help="Methods that the chart has, with commas between; all if empty.")] = "",
 ) -> None:
     """Print how every method does: pairs skipped at high recall, and what is kept at the teacher's own sparsity.
 
@@ -61,6 +63,8 @@ def points(
         sparsefinder points runs/demo-mlm --sort recall_at_gold --all
 
         sparsefinder points runs/demo-mlm --csv > methods.csv
+
+        sparsefinder points runs/demo-mlm --chart pareto.svg --only sketch,distance,kmeans,window
     """
     from .run import say_unfinished, unfinished
     from .sweep.printed import print_summary, summary_csv
@@ -70,6 +74,10 @@ def points(
     if not measured(folder):
         want = ": ".join(filter(None, ["one that was swept", unfinished(folder)]))
         raise InputError("RUN", f"{run}, where nothing was measured yet", want)
+    if chart is not None:
+        from .report.figures_pareto import write_pareto
+
+        write_pareto(folder, chart, [name for name in only.split(",") if name])
     print(summary_csv(folder, sort), end="") if as_csv else print_summary(folder, sort, every)
     say_unfinished(folder)
 

@@ -10,16 +10,18 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from sparsefinder.errors import InputError
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.report.content import Content
 from sparsefinder.lab.report.figures import FIGURES, write_figures
 from sparsefinder.lab.report.figures_heads import heads_figure
 from sparsefinder.lab.report.figures_look import COLUMN, LOOK, TEXT, legend_columns
-from sparsefinder.lab.report.figures_pareto import pareto_figure
+from sparsefinder.lab.report.figures_pareto import pareto_figure, write_pareto
 from sparsefinder.lab.report.figures_timing import timing_figure
 from sparsefinder.lab.report.page_data import page_data
 
 from ..bench.made_up import add_bench
+from .grounds import assert_for_both_grounds
 from .made_up import Sizes, make_run
 
 
@@ -81,6 +83,23 @@ def test_the_trade_off_has_the_gold_line_and_the_star(run: Content) -> None:
         assert np.allclose([star.get_xdata(), star.get_ydata()], [[gold], [full]])
         dashed = [line for line in axes.lines if line.get_linestyle() == "--" and len(set(line.get_xdata())) == 1]
         assert [line.get_xdata()[0] for line in dashed] == [gold]
+
+
+def test_the_readmes_chart_has_the_frontiers_of_the_methods_asked_for(run: Content, tmp_path: Path) -> None:
+    recall = run.recall
+    assert recall is not None
+    labels = {series.label: series.method for series in recall.series if series.competes}
+    write_pareto(run.folder, tmp_path / "all.svg")
+    text = assert_for_both_grounds(tmp_path / "all.svg")
+    assert all(f">{label}<" in text for label in labels)
+    write_pareto(run.folder, tmp_path / "some.svg", ["kmeans"])
+    text = assert_for_both_grounds(tmp_path / "some.svg")
+    assert {label for label in labels if f">{label}<" in text} == {
+        label for label, method in labels.items() if method == "kmeans"
+    }
+    with pytest.raises(InputError, match="only: got kmean, want one of "):
+        write_pareto(run.folder, tmp_path / "none.svg", ["kmean"])
+    assert not (tmp_path / "none.svg").exists()
 
 
 def test_print_has_the_axes_and_the_lines_of_the_page(run: Content) -> None:

@@ -28,20 +28,23 @@ __all__ = ["Tile", "run", "tile_for"]
 MOST_STEPS = 40
 # Kinds of pieces that can be asked of the pairs of a large tile without a register spilled.
 FEW_KINDS = 2
-# Registers that a thread may have where it needs many: with all 255 the assembler spills some again.
-MOST_REGISTERS = 240
+# Registers that a thread may have: the assembler would rather spill some than have fewer tiles at once, unless it is
+# told. How many leave none spilled was found by trying: in small tiles not all 255, nor 248; and in large ones with
+# many kinds of pieces, which take most of them anyway, as many as the assembler likes.
+MOST_REGISTERS, MOST_IN_SMALL_TILES = 248, 240
 
 
 def tile_for(width: int, bytes_each: int, kinds: int) -> Tile:
     """What fits into registers: vectors of `width` numbers of so many bytes, and a graph with so many kinds of pieces.
 
-    Products of float32 in three parts, and long vectors, take many registers: so their tiles are small. There the
-    assembler would rather spill some than have fewer tiles at once, unless it is told how many it may take. Float32
-    vectors of more than 64 numbers spill some in any case: they are right, and slower.
+    Products of float32 in three parts, and long vectors, take many registers: so their tiles are small; which of four
+    or eight warps leave none spilled was found by trying, too. Float32 vectors of more than 64 numbers spill some in
+    any case: they are right, and slower.
     """
+    few, short = kinds <= FEW_KINDS, width <= 64
     if bytes_each > 2 or width > 128:
-        return Tile(16, 16, 4, 1, MOST_REGISTERS)
-    return Tile(64, 32, 8, 1) if width <= 64 and kinds <= FEW_KINDS else Tile(32, 32, 8, 1)
+        return Tile(16, 16, 8 if few and short else 4, 1, MOST_IN_SMALL_TILES)
+    return Tile(64 if few and short else 32, 32, 8, 1, MOST_REGISTERS if few else None)
 
 
 class _Listing(NamedTuple):

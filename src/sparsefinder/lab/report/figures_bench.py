@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -12,29 +11,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from ...errors import InputError
-from ...files import whole_file
 from ..bench.points import read_bench
 from ..folder import RunFolder
 from .bench import BenchLine, BenchResults, bench_results
 from .charts import dash
 from .content import Content
-from .figures_look import TEXT
+from .figures_look import GREY, README, TEXT, between, write_for_readme
 from .methods import style
 from .timing import LINES
 
 __all__ = ["bench_figure", "write_chart"]
 
 PANELS = {"alone": "Attention alone: finding and attending (ms)", "forward": "Whole forward (ms)"}
-# Between black and white: it can be read on both.
-GREY = "#808080"
-README: Any = {
-    "font.family": "sans-serif",
-    "font.size": 11,
-    "svg.fonttype": "none",
-    # The same picture, the same file.
-    "svg.hashsalt": "sparsefinder",
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), GREY),
-}
 
 
 def bench_figure(content: Content) -> Figure | None:
@@ -61,13 +49,9 @@ def write_chart(folder: RunFolder, path: Path) -> None:
     with matplotlib.rc_context(README):
         figure = Figure(figsize=(8.3, 4.4), layout="constrained")
         axes = figure.subplots()
-        _panel(axes, found, "alone", _between)
+        _panel(axes, found, "alone", lambda line: between(style(line.entry.method)))
         axes.set(xlabel="tokens in a sequence", ylabel="finding and attending, ms a sequence")
-        axes.spines[["top", "right"]].set_visible(False)
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=10)
-        with whole_file(path) as file:
-            figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+        write_for_readme(figure, path)
 
 
 def _panel(axes: Axes, found: BenchResults, name: str, colour: Callable[[BenchLine], str]) -> None:
@@ -89,10 +73,3 @@ def _panel(axes: Axes, found: BenchResults, name: str, colour: Callable[[BenchLi
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.grid(visible=True, color=GREY, alpha=0.25, linewidth=0.6)
-
-
-def _between(line: BenchLine) -> str:
-    """A colour between those of a method on light and on dark ground, which can be told on both."""
-    look = style(line.entry.method)
-    sides = [[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in (look.light, look.dark)]
-    return "#" + "".join(f"{(one + other) // 2:02x}" for one, other in zip(*sides, strict=True))

@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from ...errors import InputError
-from ...files import whole_file
 from ..bench.decoding import read_decode
 from ..bench.ways import WAYS
 from ..folder import RunFolder
-from .figures_bench import GREY, README
+from .figures_look import GREY, README, write_for_readme
 
 __all__ = ["write_decoding"]
 
@@ -46,9 +45,4 @@ def write_decoding(folder: RunFolder, path: Path) -> None:
         axes.set_xticks(lengths)
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.grid(visible=True, color=GREY, alpha=0.25, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=10)
-        with whole_file(path) as file:
-            figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+        write_for_readme(figure, path)

@@ -1,23 +1,30 @@
 """How figures for print look: as wide as a paper's column or text, fonts that can be read there, axes in percent.
 
-Methods have the colours and the order of the page.
+Methods have the colours and the order of the page. Charts for a README have no background, and colours that can be read
+on light and on dark ground.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
+from ...files import whole_file
 from .charts import FullScore, Range, dash
-from .methods import Series
+from .methods import Series, Style
 
-__all__ = ["COLUMN", "LOOK", "SMALL", "TEXT", "legend_columns", "legend_entries", "line_look", "percent", "score_axis"]
+__all__ = [
+    "COLUMN", "GREY", "LOOK", "README", "SMALL", "TEXT", "between", "legend_columns", "legend_entries", "line_look",
+    "percent", "score_axis", "write_for_readme",
+]  # fmt: skip
 
 # Inches: a column and the text of a page in two columns.
 COLUMN, TEXT = 3.35, 6.9
@@ -44,6 +51,33 @@ LOOK: Any = {
     # Text as text, so that a figure can be searched.
     "pdf.fonttype": 42,
 }
+# Between black and white: it can be read on both.
+GREY = "#808080"
+README: Any = {
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "svg.fonttype": "none",
+    # The same picture, the same file.
+    "svg.hashsalt": "sparsefinder",
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), GREY),
+}
+
+
+def between(look: Style) -> str:
+    """A colour between those of a method on light and on dark ground, which can be told on both."""
+    sides = [[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in (look.light, look.dark)]
+    return "#" + "".join(f"{(one + other) // 2:02x}" for one, other in zip(*sides, strict=True))
+
+
+def write_for_readme(figure: Figure, path: Path) -> None:
+    """Write a figure of one panel as an SVG without a background, its legend beside it."""
+    (axes,) = figure.axes
+    axes.grid(visible=True, color=GREY, alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=10)
+    with whole_file(path) as file:
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
 
 
 def percent(*axes: Axis) -> None:

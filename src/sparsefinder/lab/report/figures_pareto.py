@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from ...errors import InputError
+from ..folder import RunFolder
+from ..sweep.measured import measured_recall
 from .answer import shown_first
 from .charts import Cloud, FullScore
 from .content import Content
-from .figures_look import COLUMN, legend_columns, legend_entries, line_look, percent, score_axis
+from .figures_look import (
+    COLUMN,
+    GREY,
+    README,
+    between,
+    legend_columns,
+    legend_entries,
+    line_look,
+    percent,
+    score_axis,
+    write_for_readme,
+)
+from .methods import series_of
 
-__all__ = ["pareto_figure"]
+__all__ = ["pareto_figure", "write_pareto"]
 
 OTHERS = "#9a9a9a"
 
@@ -45,6 +62,34 @@ def pareto_figure(content: Content) -> Figure | None:
         handlelength=1.8,
     )
     return figure
+
+
+def write_pareto(folder: RunFolder, path: Path, only: Collection[str] = ()) -> None:
+    """Write the frontiers of sparsity and recall as an SVG for a README: of all methods, or of `only` these."""
+    measured = measured_recall(folder)
+    if measured is None:
+        raise InputError("chart", "a run without a sweep of recall", "one that `sparsefinder sweep` was run on")
+    cloud = Cloud(series_of(measured.methods), measured)
+    known = {series.method for series in cloud.series}
+    for name in only:
+        if name not in known:
+            raise InputError("only", name, f"one of {', '.join(sorted(known))}")
+    with matplotlib.rc_context(README):
+        figure = Figure(figsize=(8.3, 4.4), layout="constrained")
+        axes = figure.subplots()
+        # The legend has the best first.
+        for number in sorted(range(len(cloud.series)), key=lambda number: -measured.volume(cloud.series[number].key)):
+            series, (_, best) = cloud.series[number], cloud.of(number)
+            if not len(best) or (only and series.method not in only) or not series.competes:
+                continue
+            look = {**line_look(series), "color": between(series.style), "markerfacecolor": "none"}
+            axes.plot(cloud.x[best], cloud.y[best], label=series.label, markevery=max(1, len(best) // 14), **look)
+        axes.axvline(measured.gold, color=GREY, linestyle="--", linewidth=1.2, label="as sparse as the teacher")
+        axes.set(
+            xlabel="pairs skipped, %", ylabel="pairs that matter found, %", xlim=cloud.limits[0], ylim=cloud.limits[1]
+        )
+        percent(axes.xaxis, axes.yaxis)
+        write_for_readme(figure, path)
 
 
 def _panel(axes: Axes, cloud: Cloud, shown: Collection[int], score: FullScore | None = None) -> None:
