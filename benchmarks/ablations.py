@@ -2,10 +2,11 @@
 
     python benchmarks/ablations.py MODEL TRAIN.txt TEST.txt > ablations.md
 
-Distance (the paper's) and the sketch (ours), fitted to sequences of one text and measured on another: dimensions, maps
-(learned, principal components, random, none), one map for queries and keys or two, the margin, one dial per head or per
-layer, how many sequences are learned from, the seed, and the teacher's α. Every head skips exactly the wanted share of
-pairs, but for one dial per layer, which skips that share of the layer's. Means over layers and heads.
+Distance (the paper's), the sketch and the probe (ours), fitted to sequences of one text and measured on another:
+dimensions, maps (learned, principal components, random, none), one map for queries and keys or two, the margin, one
+dial per head or per layer, how many sequences are learned from, the seed, the teacher's α; clusters of keys by k-means
+and learned. Every head skips exactly the wanted share of pairs, a probe at least that, as clusters come whole; one dial
+per layer skips that share of the layer's. Means over layers and heads.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.recall import record
 from sparsefinder import Finder
-from sparsefinder.finders import Distance, Fitting, Sketch
+from sparsefinder.finders import Distance, Fitting, Probe, Sketch
 from sparsefinder.finders.dials import Needs
 from sparsefinder.fitting import enough_steps, learn_maps
 from sparsefinder.learning.moments import LENGTH, low_rank, principal
@@ -52,6 +53,7 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=8, help="sequences to measure on (8)")
     parser.add_argument("--most", type=int, default=COUNTS[-1], help="sequences to learn from (500)")
     parser.add_argument("--layers", type=int, nargs="*", help="all unless given")
+    parser.add_argument("--finders", nargs="*", choices=ROWS, default=list(ROWS), help="all unless given")
     parser.add_argument("--jobs", type=int, default=2, help="layers at the same time")
     given = parser.parse_args()
     found: dict[tuple[str, str], list[Tensor]] = defaultdict(list)
@@ -61,7 +63,7 @@ def main() -> None:
             for name, text, count in (("train", given.train, given.most), ("test", given.test, given.held_out))
         )
         with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-            for layer in pool.map(partial(_layer, train, test, given.most), Traces.open(train).sites):
+            for layer in pool.map(partial(_layer, train, test, given.most, given.finders), Traces.open(train).sites):
                 for (what, row), recalls in layer.items():
                     found[what, row].append(recalls)
     print(f"| what is changed | to | {' | '.join(f'at {level:.0%}' for level in LEVELS)} | worst head at 90% |")
@@ -72,11 +74,11 @@ def main() -> None:
         print(f"| {what} | {row} | {means} | {recalls[1].nan_to_num(1.0).min():.3f} |")
 
 
-def _layer(train: Path, test: Path, most: int, site: Site) -> dict[tuple[str, str], Tensor]:
+def _layer(train: Path, test: Path, most: int, finders: list[str], site: Site) -> dict[tuple[str, str], Tensor]:
     """The recall of every head at each level, for every row of the table, in one layer."""
     torch.set_num_threads(1)
     traces, held = Traces.open(train), list(Traces.open(test).samples(*site, 1))
-    rows = [*_distances(traces, site, held, most), *_sketches(traces, site, held, most)]
+    rows = [row for name in finders for row in ROWS[name](traces, site, held, most)]
     print(f"layer {site[1]} done", file=sys.stderr, flush=True)
     return {(what, row): recalls for what, row, recalls in rows}
 
@@ -127,6 +129,21 @@ def _sketches(traces: Traces, site: Site, held: list[Sample], most: int) -> Rows
             yield "sketch: sequences", str(count), at_levels(scores(2 * R, _some(traces, site, count, 4)), held)
     for alpha in (1.25, 2.0):
         yield "sketch: α", f"{alpha:g}", at_levels(usual, _with_alpha(held, alpha))
+
+
+def _probes(traces: Traces, site: Site, held: list[Sample], most: int) -> Rows:
+    samples = _some(traces, site, min(LEARNED_FROM, most), 4)
+    for clusters in (32, 64):
+        for maps, steps in (("k-means", 0), (f"learned {STEPS} steps further", STEPS)):
+            made = Probe(clusters, slack=1.0, steps=steps).fit(samples, Fitting(tokens=10_000, restarts=2))
+            so_many = replace(made, slack=None, probes=1)
+            yield f"probe: {clusters} clusters", f"{maps}, so many for each query", at_levels(so_many, held)
+            yield f"probe: {clusters} clusters", f"{maps}, slack", at_levels(made, held)
+
+
+ROWS: dict[str, Callable[[Traces, Site, list[Sample], int], Rows]] = {
+    "distance": _distances, "sketch": _sketches, "probe": _probes,
+}  # fmt: skip
 
 
 def at_levels(one: Finder, held: list[Sample], by_layer: bool = False) -> Tensor:

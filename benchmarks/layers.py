@@ -22,7 +22,8 @@ from torch import Tensor
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from sparsefinder import Finder, Fitting, Full, Sparsefinder, attention, predicting
+from sparsefinder import Finder, Fitting, Full, Sparsefinder, predicting
+from sparsefinder.attending.gold import mass_missed
 from sparsefinder.finders.fixed import united
 from sparsefinder.lab.bench.entries import Entry, entries_of
 from sparsefinder.lab.bench.subject import of_run
@@ -89,21 +90,10 @@ def _kept(valid: Traces, site: Site, finder: Finder) -> Tensor:
     found = []
     for sample in valid.samples(*site, batch=1):
         graph = finder.at(valid.place(*site))(sample.q, sample.k, sample.layout)
-        _, sparse = attention(
-            sample.q,
-            sample.k,
-            sample.k,
-            alpha=sample.alpha,
-            scale=sample.scale,
-            layout=sample.layout,
-            return_weights=True,
-        )
-        weights = sparse.to_dense()
-        mask, gold = graph.mask(slice(None)), weights > 0
-        recall = (mask & gold).sum((-1, -2)) / gold.sum((-1, -2))
-        found.append(
-            torch.stack([graph.sparsity(), recall, (weights * mask).sum((-1, -2)) / weights.sum((-1, -2))], -1)
-        )
+        gold = sample.gold.dense()
+        recall = (graph.dense() & gold).sum((-1, -2)) / gold.sum((-1, -2))
+        missed = mass_missed(graph, sample.q, sample.k, sample.alpha, sample.scale)
+        found.append(torch.stack([graph.sparsity(), recall, (1 - missed).float()], -1))
     return torch.cat(found).nanmean(0)
 
 

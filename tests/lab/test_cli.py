@@ -164,6 +164,13 @@ def test_points_as_csv_and_in_another_order(run: Path) -> None:
     assert "did you mean recall_at_gold" in str(result.exception)
 
 
+def test_points_as_a_chart_of_some_methods(run: Path, tmp_path: Path) -> None:
+    _points(run, "--chart", str(tmp_path / "chart.svg"), "--only", "window")
+    assert ">window<" in (tmp_path / "chart.svg").read_text()
+    result = CliRunner().invoke(cli.app, ["points", str(run), "--only", "window"])
+    assert "only: got window, want --chart FILE with it" in str(result.exception)
+
+
 def test_an_unfinished_run_says_what_is_missing(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "half")
     for name in ("train", "trace", "fit"):

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..core.graph import Graph
 from ..core.layout import Grid
 
-__all__ = ["Call"]
+__all__ = ["Call", "kernel_refusal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,3 +44,14 @@ class Call:
     def dtype(self) -> torch.dtype:
         """What to compute in: float32 for the half-precision types."""
         return torch.float64 if self.q.dtype == torch.float64 else torch.float32
+
+
+def kernel_refusal(call: Call) -> str | None:
+    """What no kernel takes, whoever wrote it."""
+    if call.q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return f"computes in float32, not in {call.q.dtype}"
+    if call.bias is not None:
+        return "takes no bias"
+    if call.dropout:
+        return "has no dropout"
+    return None

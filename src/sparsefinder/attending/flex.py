@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from . import portable
-from .call import Call
+from .call import Call, kernel_refusal
 from .gpu import interpreted
 
 __all__ = ["refusal", "run", "weights"]
@@ -30,15 +30,9 @@ def refusal(call: Call) -> str | None:
         return "is for softmax, alpha = 1, alone"
     if call.graph is None:
         return "is for graphs: softmax over all pairs is torch's own attention"
-    if call.q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-        return f"computes in float32, not in {call.q.dtype}"
-    if call.bias is not None:
-        return "takes no bias"
-    if call.dropout:
-        return "has no dropout"
     if 0 in call.grid.shape:
         return "takes no empty tensors"
-    return None
+    return kernel_refusal(call)
 
 
 def run(call: Call) -> Float[Tensor, "batch heads n e"]:

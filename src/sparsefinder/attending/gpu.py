@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..extras import present
-from .call import Call
+from .call import Call, kernel_refusal
 
 __all__ = ["gpu_refusal", "interpreted"]
 
@@ -32,12 +32,6 @@ def gpu_refusal(call: Call, *packages: str) -> str | None:
             return f"runs on a GPU only, not on {device}"
         if torch.cuda.get_device_capability(device) < LEAST_CAPABILITY:
             return f"needs a GPU of compute capability 8.0 or above, which {device} is not"
-    if call.q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-        return f"computes in float32, not in {call.q.dtype}"
-    if call.bias is not None:
-        return "takes no bias"
-    if call.dropout:
-        return "has no dropout"
     if bool((call.alpha <= 1).any()) if isinstance(call.alpha, Tensor) else call.alpha <= 1:
         return "takes no alpha up to 1: softmax has no zeros to leave out"
-    return None
+    return kernel_refusal(call)

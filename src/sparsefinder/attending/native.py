@@ -24,7 +24,7 @@ from ..core.graph import Graph
 from ..core.mapping import maps_natively, wide
 from ..core.pieces import Band, Bands, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule, Sketched
 from ..errors import InputError
-from .call import Call
+from .call import Call, kernel_refusal
 
 _native: Any = compiled.module
 
@@ -74,12 +74,6 @@ def refusal(call: Call) -> str | None:
         return "was not built when sparsefinder was installed (it needs a C++20 compiler)"
     if call.q.device.type != "cpu":
         return f"runs on the CPU only, not on {call.q.device}"
-    if call.q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-        return f"computes in float32, not in {call.q.dtype}"
-    if call.bias is not None:
-        return "takes no bias"
-    if call.dropout:
-        return "has no dropout"
     if max(call.grid.n, call.grid.m) > _native.MOST_KEYS:
         return f"takes at most {_native.MOST_KEYS} queries and keys"
     least = min(call.alpha.tolist(), default=2.0) if isinstance(call.alpha, Tensor) else call.alpha
@@ -87,7 +81,7 @@ def refusal(call: Call) -> str | None:
         return "takes no alpha below 1"
     if least == 1 and call.graph is None:
         return "leaves softmax over all pairs to torch: it has no zeros to leave out"
-    return None
+    return kernel_refusal(call)
 
 
 def run(call: Call) -> Float[Tensor, "batch heads n e"]:

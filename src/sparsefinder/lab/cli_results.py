@@ -71,6 +71,8 @@ def points(
     from .sweep.summary import measured
 
     folder = check_folder(run)
+    if only and chart is None:
+        raise InputError("only", only, "--chart FILE with it: the table has all methods")
     if not measured(folder):
         want = ": ".join(filter(None, ["one that was swept", unfinished(folder)]))
         raise InputError("RUN", f"{run}, where nothing was measured yet", want)

@@ -29,8 +29,8 @@ MOST_STEPS = 40
 # Kinds of pieces that can be asked of the pairs of a large tile without a register spilled.
 FEW_KINDS = 2
 # Registers that a thread may have: the assembler would rather spill some than have fewer tiles at once, unless it is
-# told. How many leave none spilled was found by trying: in small tiles not all 255, nor 248; and in large ones with
-# many kinds of pieces, which take most of them anyway, as many as the assembler likes.
+# told. How many leave none spilled, or least (docs/gpu.md), was found by trying: in small tiles neither 255 nor 248,
+# and in large ones with many kinds of pieces, which take most of them anyway, as many as the assembler likes.
 MOST_REGISTERS, MOST_IN_SMALL_TILES = 248, 240
 
 
