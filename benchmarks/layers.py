@@ -29,6 +29,7 @@ from sparsefinder.lab.bench.entries import Entry, entries_of
 from sparsefinder.lab.bench.subject import of_run
 from sparsefinder.lab.folder import check_folder
 from sparsefinder.lab.recipe import load_recipe
+from sparsefinder.lab.sweep.settings import WANTED
 from sparsefinder.lab.teacher import Teacher
 from sparsefinder.traces.store import Site, Traces
 
@@ -76,7 +77,7 @@ def main() -> None:
 
 def _fitted(entry: Entry, train: Traces, how: Fitting) -> Sparsefinder:
     wanted = dict(entry.parameters)
-    asked = {name: wanted[name] for name in ("recall", "sparsity") if name in wanted}
+    asked = {name: wanted[name] for name in WANTED if name in wanted}
     with warnings.catch_warnings():
         # That a recall is not reached is seen in what is measured.
         warnings.filterwarnings("ignore", message=".*no setting has a recall of")

@@ -115,6 +115,18 @@ def test_a_wanted_sparsity_is_that_of_every_head(traces: Traces, method: str) ->
         assert (_scores(fitted, site).by_head("sparsity")[0] - 0.85).abs().max() < 0.05
 
 
+@pytest.mark.parametrize("extra", [None, Window(3)], ids=["alone", "united"])
+@pytest.mark.parametrize("method", ["distance", "sketch", "topk", "probe"])
+def test_a_budget_is_that_of_all_layers_together(traces: Traces, method: str, extra: Finder | None) -> None:
+    settings = {"clusters": 12} if method == "probe" else {}
+    fitted = Sparsefinder.fit(traces, method, budget=0.15, extra=extra, **settings)
+    kept = 1 - torch.cat([_scores(fitted, site).by_head("sparsity")[0] for site in traces.sites])
+    # Clusters come whole.
+    assert 0.05 < float(kept.mean()) < 0.17 + 0.05 * (method == "probe")
+    assert len(fitted.about["sites"]) == len(traces.sites)
+    assert fitted.about["budget"] == 0.15
+
+
 DIALS = [name for name, kind in methods().items() if kind.about.dials]
 FITTED_WITH: dict[str, dict[str, Any]] = {
     "probe": {"clusters": 12}, "kmeans": {"clusters": 6}, "block-topk": {"block": 2},
@@ -245,6 +257,12 @@ def test_what_cannot_be_is_refused(traces: Traces, tmp_path: Path) -> None:
         Sparsefinder.fit(traces, "kmean")
     with pytest.raises(InputError, match="recall: got 2"):
         Sparsefinder.fit(traces, "sketch", recall=2.0)
+    with pytest.raises(InputError, match="budget: got for routing, want a method with a dial"):
+        Sparsefinder.fit(traces, "routing", clusters=4, budget=0.1)
+    with pytest.raises(InputError, match="budget: got with share=0.1, want without share"):
+        Sparsefinder.fit(traces, "sketch", share=0.1, budget=0.1)
+    with pytest.raises(InputError, match="single values beside a budget"):
+        Sparsefinder.fit(traces, "sketch", r=[2, 4], budget=0.1)
     with pytest.raises(InputError, match="held_out"):
         Sparsefinder.fit(traces, "sketch", recall=0.9, held_out=1.0)
     with pytest.raises(InputError, match="inputs: got 'raw', want what window takes: none"):

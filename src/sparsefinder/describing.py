@@ -20,7 +20,11 @@ from .traces.store import Site
 __all__ = ["card", "described", "does", "setting_words", "table", "whose"]
 
 # What a setting is chosen for, in place of a value of its dial.
-WANTED = {"recall": "set for {%} recall", "sparsity": "set for {%} sparsity"}
+WANTED = {
+    "recall": "set for {%} recall",
+    "sparsity": "set for {%} sparsity",
+    "budget": "{%} of all pairs, where they weigh most",
+}
 # So many layers, and settings of a layer's heads, are listed at the most.
 MOST_LAYERS, MOST_SETTINGS = 12, 2
 # What is said of a fit besides its teacher and text, where it is known.
@@ -29,6 +33,7 @@ FACTS = {
     "settings": "settings",
     "recall": "wanted recall",
     "sparsity": "wanted sparsity",
+    "budget": "pairs that all heads together may look at, as a share",
     "traces": "hash of the traces",
 }
 CARD = """# Sparse attention: {title}

@@ -25,13 +25,27 @@ from .errors import InputError, check_type
 from .extras import tqdm
 from .files import folder_at, read_json, reading, whole_file, write_text
 from .finders import Finder, Fitting, finder_class
+from .finders.budget import Curve
+from .finders.dials import Needs
 from .finders.state import restored, state_of
-from .fitting import Choice, Wanted, candidates, choose, enough_steps, fit_finder, learn_maps, map_settings, seeded
+from .fitting import (
+    Choice,
+    Wanted,
+    candidates,
+    check_budget,
+    choose,
+    enough_steps,
+    fit_finder,
+    learn_maps,
+    map_settings,
+    seeded,
+    spent,
+)  # fmt: skip
 from .hub import folder_of, push
 from .learning.projection import Projection
 from .traces.store import Site, Traces
 
-__all__ = ["Sparsefinder"]
+__all__ = ["Sparsefinder", "reached"]
 
 FORMAT = 1
 CONFIG, TENSORS = "finders.json", "finders.safetensors"
@@ -87,6 +101,7 @@ class Sparsefinder(Mapping[Site, Finder]):
         *,
         recall: float | None = None,
         sparsity: float | None = None,
+        budget: float | None = None,
         held_out: float = 0.2,
         extra: Finder | None = None,
         inputs: str | None = None,
@@ -104,6 +119,8 @@ class Sparsefinder(Mapping[Site, Finder]):
         has more (`finders/dials.py`); others are tried with all settings that are given as lists, or with a grid of
         their own. Where nothing reaches it, a warning says so, and what comes closest is taken.
         sparsity: likewise, for each head the highest recall at this sparsity.
+        budget: or the share of all pairs that all heads together may look at: 0.02 skips 98 %. Each head of each layer
+        gets as many as are worth it by the weight that they find, which costs a model least. The method has a dial.
         held_out: the share of sequences to choose on.
         extra: united with every layer's finder: Window(11) | GlobalTokens(1), say.
         inputs: "projected" by learned maps, "pca" or "raw"; what the method is made for if None.
@@ -112,7 +129,7 @@ class Sparsefinder(Mapping[Site, Finder]):
         batch: sequences to a step of learning, at the most: fewer where steps would be too few (`enough_steps`).
         progress: a bar over the layers, and one over the steps of learning with the loss.
         """
-        wanted = None if recall is None and sparsity is None else Wanted(recall, sparsity)
+        wanted = None if recall is None and sparsity is None and budget is None else Wanted(recall, sparsity, budget)
         check_type("traces", traces, Traces, "traces: Traces.open(path), or record_traces(model, inputs, path)")
         check_type("method", method, str, "the name of a method, with its settings beside it: 'kmeans', clusters=16")
         check_type("how", how, Fitting, "Fitting(seed=..., ...)")
@@ -133,8 +150,10 @@ class Sparsefinder(Mapping[Site, Finder]):
         options = list(candidates(method, settings, wanted))
         if wanted is None and len(options) > 1:
             raise InputError(f"settings of {method}", "lists", "single values, or a recall or sparsity to choose by")
-        finders: dict[Site, Finder] = {}
-        sites: list[dict[str, Any]] = []
+        if budget is not None:
+            check_budget(method, options, settings)
+        chosen: dict[Site, Choice] = {}
+        curves: dict[Site, list[Curve]] = {}
         site: Site
         for site in tqdm(traces.sites, desc=method, unit="layer", disable=not progress, leave=False):
             every = len(traces.samples(*site, batch=1))
@@ -150,11 +169,17 @@ class Sparsefinder(Mapping[Site, Finder]):
                 own = one if "seed" in settings else seeded(one, how.seed)
                 fitted.append(fit_finder(own, samples, how, learned[key]).at(traces.place(*site)))
             found = Choice(fitted[0])
-            if wanted is not None:
+            held = traces.samples(*site, batch=4, start=stop)
+            if budget is not None:
+                curves[site] = Needs(fitted[0], held, extra).curves()
+            elif wanted is not None:
                 turn = not any(dial.field in settings for dial in about.dials)
-                found = choose(fitted, traces.samples(*site, batch=4, start=stop), wanted, extra, turn=turn)
-                sites.append({"kind": site[0], "layer": site[1], "recall": found.recall, "sparsity": found.sparsity})
-            finders[site] = found.finder if extra is None else found.finder | extra
+                found = choose(fitted, held, wanted, extra, turn=turn)
+            chosen[site] = found
+        if budget is not None:
+            chosen = spent({site: each.finder for site, each in chosen.items()}, curves, budget)
+        finders = {site: each.finder if extra is None else each.finder | extra for site, each in chosen.items()}
+        sites = [reached(site, each) for site, each in chosen.items()] if wanted is not None else []
         _say_missed(method, recall, sites)
         said = {"method": method, "inputs": inputs, "settings": settings, **(wanted.as_settings if wanted else {})}
         return cls(finders, {**said, "teacher": traces.teacher, "traces": traces.hash, "sites": sites})
@@ -208,6 +233,11 @@ class Sparsefinder(Mapping[Site, Finder]):
         about = {**self.about, **{key: value for key, value in known.items() if value is not None}}
         use = USE.format(teacher=teacher or "the teacher", name=name)
         return push(name, replace(self, about=about).save_pretrained, card(self, about, use), **options)
+
+
+def reached(site: Site, found: Choice) -> dict[str, Any]:
+    """What is said of a layer whose settings were chosen."""
+    return {"kind": site[0], "layer": site[1], "recall": found.recall, "sparsity": found.sparsity}
 
 
 def _learned(

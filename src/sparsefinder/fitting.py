@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from .core.metrics import GraphMetrics
 from .errors import InputError, is_number
 from .finders import Finder, Fitting, Heads, Learned, finder, finder_class
 from .finders.base import roles
+from .finders.budget import Curve, spend
 from .finders.dials import Needs
 from .learning.learn import learn
 from .learning.moments import principal
@@ -24,35 +25,43 @@ __all__ = [
     "Choice",
     "Wanted",
     "candidates",
+    "check_budget",
     "choose",
     "enough_steps",
     "fit_finder",
     "learn_maps",
     "map_settings",
     "seeded",
+    "spent",
 ]
 
+Key = TypeVar("Key")
 # Steps of learning maps, at the least: about as many as the paper's 500 sequences make, 16 to a step.
 STEPS = 32
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A recall that every head should reach as sparsely as it can, or a sparsity it should have."""
+    """A recall that every head should reach as sparsely as it can, a sparsity that every head should have, or a budget:
+    the share of all pairs that all heads together may look at, each as many as are worth it (`finders/budget.py`).
+    """
 
     recall: float | None = None
     sparsity: float | None = None
+    budget: float | None = None
 
     def __post_init__(self) -> None:
-        if (self.recall is None) == (self.sparsity is None):
-            raise InputError("recall, sparsity", f"{self.recall}, {self.sparsity}", "one of the two")
-        for name, share in (("recall", self.recall), ("sparsity", self.sparsity)):
-            if share is not None and not (is_number(share) and 0 <= share <= 1):
+        if len(self.as_settings) != 1:
+            names, values = zip(*asdict(self).items(), strict=True)
+            raise InputError(", ".join(names), ", ".join(map(str, values)), "one of them")
+        for name, share in self.as_settings.items():
+            if not (is_number(share) and 0 <= share <= 1):
                 raise InputError(name, repr(share), "a share of the pairs, from 0 to 1")
 
     @property
     def as_settings(self) -> dict[str, float]:
-        return {"recall": self.recall} if self.recall is not None else {"sparsity": self.sparsity or 0.0}
+        """What is wanted, by its name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +145,17 @@ def candidates(method: str, settings: Mapping[str, Any], wanted: Wanted | None) 
         raise wrong or InputError(f"settings of {method}", dict(settings), "no empty list")
 
 
+def check_budget(method: str, options: Sequence[Finder], settings: Mapping[str, Any]) -> None:
+    """Raise unless a method can be told how many pairs to look at: it has one dial, which is not set, and one fit."""
+    dial = options[0].dial
+    if dial is None:
+        raise InputError("budget", f"for {method}", "a method with a dial (`sparsefinder methods` lists them)")
+    if dial.field in settings:
+        raise InputError("budget", f"with {dial.field}={settings[dial.field]}", f"without {dial.field}, which it sets")
+    if len(options) > 1:
+        raise InputError(f"settings of {method}", "lists", "single values beside a budget")
+
+
 def choose(
     fitted: Sequence[Finder], held: Iterable[Sample], wanted: Wanted, extra: Finder | None = None, *, turn: bool = True
 ) -> Choice:
@@ -144,7 +164,11 @@ def choose(
     Unless a method says what its graphs cost, the sparsest is the cheapest.
 
     turn: set the dial of finders that have one; else they are taken as they are.
+    A budget is spent on the heads of this layer: of one finder, which has a dial.
     """
+    if wanted.budget is not None:
+        (one,) = fitted
+        return spent({0: one}, {0: Needs(one, held, extra).curves()}, wanted.budget)[0]
     every = [variant for one in fitted for variant in (one.variants() if turn else (one,))]
     options = [_turned(one, held, wanted, extra) if turn and one.dial else _measured(one, held, extra) for one in every]
     recall, sparsity = (torch.tensor([getattr(option, name) for option in options]) for name in ("recall", "sparsity"))
@@ -158,6 +182,18 @@ def choose(
         several, which = tuple(options[each].finder for each in used), tuple(used.index(each) for each in best)
         chosen = chosen.joined(several, which) or Heads(several, which)
     return Choice(chosen, [float(recall[best[h], h]) for h in heads], [float(sparsity[best[h], h]) for h in heads])
+
+
+def spent(fitted: Mapping[Key, Finder], curves: Mapping[Key, Sequence[Curve]], budget: float) -> dict[Key, Choice]:
+    """Finders of several layers, with their dials where one budget of all their heads finds the most weight."""
+    places = iter(spend([curve for layer in fitted for curve in curves[layer]], budget))
+    chosen = {}
+    for layer, one in fitted.items():
+        at = [(curve, next(places)) for curve in curves[layer]]
+        settings = torch.tensor([curve.settings[place] for curve, place in at], dtype=torch.float64)
+        recall, sparsity = [curve.recall[place] for curve, place in at], [1 - curve.pairs[place] for curve, place in at]
+        chosen[layer] = Choice(one.turned(settings), recall, sparsity)
+    return chosen
 
 
 def _turned(one: Finder, held: Iterable[Sample], wanted: Wanted, extra: Finder | None) -> Choice:

@@ -24,7 +24,8 @@ from sparsefinder.finders import Distance, KMeans, Probe, Sketch, Window
 from ..cases import GRAPHS, LAYOUTS, N, Recipe, build, grids, inputs, on_the_threshold, recipes
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SMALL = attend.Tile(16, 16, 4, 1, attend.MOST_REGISTERS)
+# Of vectors of up to 16 numbers products are taken at once, of longer ones in parts.
+SMALL = attend.Tile(16, 16, 4, 1, attend.MOST_REGISTERS, 16)
 
 
 @pytest.fixture(autouse=True)

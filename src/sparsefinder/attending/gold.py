@@ -20,7 +20,7 @@ from .api import checked, choose
 from .call import Call
 from .portable import dense_weights
 
-__all__ = ["MASS", "check_mass", "gold_graph"]
+__all__ = ["MASS", "check_mass", "gold_graph", "mass_missed", "weighed_gold"]
 
 # The share of a row's weight that its gold keys have, where every key has some.
 MASS = 0.95
@@ -46,6 +46,19 @@ def gold_graph(
     have weight; but 95 % of it in heads with an α of up to 1, softmax among them, where every key has some.
     The other arguments are those of `attention`.
     """
+    return weighed_gold(q, k, alpha, layout, scale, bias, mass)[0]
+
+
+def weighed_gold(
+    q: Float[Tensor, "batch heads n d"],
+    k: Float[Tensor, "batch kv_heads m d"],
+    alpha: float | Float[Tensor, " heads"] = 1.5,
+    layout: Layout = Layout(),
+    scale: float | None = None,
+    bias: Float[Tensor, "..."] | None = None,
+    mass: float | None = None,
+) -> tuple[Graph, Float[Tensor, " pairs"]]:
+    """The gold graph, and the weight of each of its pairs, in the order of `graph.pairs()`."""
     call = checked(q, k, k[..., :0] if isinstance(k, Tensor) else k, None, alpha, layout, scale, bias, 0.0)
     check_mass(mass)
     alphas = torch.as_tensor(call.alpha)
@@ -54,8 +67,9 @@ def gold_graph(
             shares = torch.where(alphas <= 1, MASS, 1.0) if mass is None else torch.as_tensor(mass)
             return _by_mass(call, shares.expand(call.grid.heads))
         weights = choose("auto", call).weights(call)
-    batch, head, query, key = weights.indices()[:, weights.values() > 0]
-    return Graph.of_pairs(batch, head, query, key, call.grid)
+    some = weights.values() > 0
+    batch, head, query, key = weights.indices()[:, some]
+    return Graph.of_pairs(batch, head, query, key, call.grid), weights.values()[some]
 
 
 def mass_missed(
@@ -96,11 +110,12 @@ def check_mass(mass: Any) -> None:
         raise InputError("mass", repr(mass), "a share of the weight of a row above 0 and up to 1, or None")
 
 
-def _by_mass(call: Call, shares: Float[Tensor, " heads"]) -> Graph:
+def _by_mass(call: Call, shares: Float[Tensor, " heads"]) -> tuple[Graph, Float[Tensor, " pairs"]]:
     """The fewest keys of each row that have a share of its weight, some queries at a time."""
     grid = call.grid
     batch, heads, n, m = grid.shape
     found = [torch.zeros(0, dtype=torch.long, device=grid.device)]
+    weighed = [torch.zeros(0, dtype=torch.double, device=grid.device)]
     for queries in chunks(n if m else 0, batch * heads * m):
         weights = dense_weights(call, queries).double()
         ordered, order = weights.sort(dim=-1, descending=True, stable=True)
@@ -109,4 +124,6 @@ def _by_mass(call: Call, shares: Float[Tensor, " heads"]) -> Graph:
         wanted = shares.to(ordered)[:, None, None] * ordered.sum(-1, keepdim=True) * (1 - ROUNDING)
         b, h, i, place = ((ordered > 0) & (before < wanted)).nonzero().unbind(-1)
         found.append(((b * heads + h) * n + i + queries.start) * m + order[b, h, i, place])
-    return Graph.of_numbers(torch.cat(found).sort().values, grid)
+        weighed.append(ordered[b, h, i, place])
+    numbers, places = torch.cat(found).sort()
+    return Graph.of_numbers(numbers, grid), torch.cat(weighed)[places]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..core.chunks import chunks
@@ -19,6 +19,7 @@ from ..core.layout import Grid
 from ..errors import InputError
 from ..learning.sample import Sample, batches
 from .base import Finder
+from .budget import Curve
 
 __all__ = ["Needs"]
 
@@ -29,6 +30,8 @@ DRAWN = 4096
 # Queries of a sequence that are looked at, at the most: where there are more, in runs of so many, evenly spread. All
 # pairs of 16,384 tokens would take an hour, and say no more than a thousand of their queries do.
 QUERIES, RUN = 1024, 64
+# Settings of which it is known what a head has, at the most: from one of the drawn pairs to all, in equal ratios.
+SETTINGS = 128
 # So much more than a pair needs is its setting: products are rounded differently where others are computed with them.
 HAIR = 1e-6
 
@@ -80,8 +83,8 @@ class Needs:
             raise InputError("finder", finder.about.name, "a method with a dial, whose graphs are nested")
         self._dial = dial
         generator = torch.Generator().manual_seed(seed)
-        gold: list[list[tuple[Tensor, Tensor]]] = []
-        drawn: list[list[tuple[Tensor, Tensor]]] = []
+        gold: list[list[tuple[Tensor, ...]]] = []
+        drawn: list[list[tuple[Tensor, ...]]] = []
         for sample in batches(samples):
             found = _pass(finder, sample, extra, generator)
             gold = gold or [[] for _ in found[0]]
@@ -91,9 +94,9 @@ class Needs:
                     kept[head].append(part)
         if not gold:
             raise InputError("samples", "none", "at least one batch of queries and keys")
-        self._gold, self._drawn = (
-            [_Quantiles.of(*(torch.cat(each) for each in zip(*parts, strict=True))) for parts in kept]
-            for kept in (gold, drawn)
+        self._drawn = [_Quantiles.of(*_joined(parts)) for parts in drawn]
+        self._gold, self._weight = (
+            [_Quantiles.of(needed, measure[which]) for needed, *measure in map(_joined, gold)] for which in (0, 1)
         )
 
     def settings(self, *, recall: float | None = None, sparsity: float | None = None) -> Float[Tensor, " heads"]:
@@ -105,8 +108,7 @@ class Needs:
         else:
             assert sparsity is not None
             found = [self._sparse_enough(each, sparsity) for each in self._drawn]
-        settings = torch.tensor(found, dtype=torch.float64).clamp(min=self._dial.least)
-        return settings if self._dial.whole else (settings * (1 + HAIR)).clamp(max=self._dial.most)
+        return self._just(torch.tensor(found, dtype=torch.float64))
 
     def recall(self, settings: Float[Tensor, " heads"]) -> Float[Tensor, " heads"]:
         """The recall on these sequences; NaN for a head without gold pairs."""
@@ -115,6 +117,24 @@ class Needs:
     def sparsity(self, settings: Float[Tensor, " heads"]) -> Float[Tensor, " heads"]:
         """The sparsity on these sequences, estimated on the pairs that were drawn."""
         return 1 - _shares(self._drawn, settings)
+
+    def curves(self) -> list[Curve]:
+        """What every head has as its dial is turned: the share of its pairs, and of its weight, that are found."""
+        found = []
+        for gold, drawn, weight in zip(self._gold, self._drawn, self._weight, strict=True):
+            count = len(drawn.needed)
+            places = torch.logspace(0, math.log2(max(count, 1)), SETTINGS, 2.0, dtype=torch.float64).long() - 1
+            needed = drawn.needed[places[places < count].unique()]
+            needed = torch.cat([torch.tensor([-math.inf], dtype=torch.float64), needed[needed < math.inf]])
+            settings = self._just(needed).unique().tolist()
+            shares = (tuple(each.share(one) for one in settings) for each in (drawn, weight, gold))
+            found.append(Curve(tuple(settings), *shares))
+        return found
+
+    def _just(self, needed: Float[Tensor, " _"]) -> Float[Tensor, " _"]:
+        """Settings that pairs which need so much just have."""
+        settings = needed.clamp(min=self._dial.least)
+        return settings if self._dial.whole else (settings * (1 + HAIR)).clamp(max=self._dial.most)
 
     @staticmethod
     def _sparse_enough(pairs: _Quantiles, sparsity: float) -> float:
@@ -131,26 +151,35 @@ def _shares(pairs: list[_Quantiles], settings: Tensor) -> Float[Tensor, " heads"
     return torch.tensor([each.share(one) for each, one in zip(pairs, settings.tolist(), strict=True)])
 
 
+def _joined(parts: list[tuple[Tensor, ...]]) -> list[Tensor]:
+    return [torch.cat(each) for each in zip(*parts, strict=True)]
+
+
 def _pass(
     finder: Finder, sample: Sample, extra: Finder | None, generator: torch.Generator
-) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
-    """What gold pairs and drawn pairs of a batch need, per head, and their weights: the same sum per sequence."""
+) -> tuple[list[tuple[Tensor, ...]], list[tuple[Tensor, ...]]]:
+    """What gold pairs and drawn pairs of a batch need, per head, and what each counts: 1 together per sequence.
+
+    Of gold pairs twice: all the same, and by the weight that attention gives them.
+    """
     grid = sample.layout.of(sample.q, sample.k)
     q, k = finder.compared(sample.q, sample.k)
     covered = None if extra is None else extra.on(sample.q, sample.k, grid)
     runs = _runs(grid.n, generator)
     drawn = _draw(grid, runs, generator)
     found: tuple[list[_Picked], list[_Picked]] = ([], [])
+    weights = []
     for run in runs:
-        gold = _gold(sample.part(run), run, grid)
+        gold, weight = _gold(sample.part(run), run, grid)
         for some in chunks(run.stop - run.start, grid.batch * grid.heads * grid.m):
             queries = slice(run.start + some.start, run.start + some.stop)
             needed = finder.needed(q, k, grid, queries)
             if covered is not None:
                 needed = torch.where(covered.mask(queries), -math.inf, needed)
             for numbers, kept in zip((gold, drawn), found, strict=True):
-                kept.append(_picked(needed, _within(numbers, queries, grid), queries, grid))
-    return _by_head(found[0], grid), _by_head(found[1], grid)
+                kept.append(_picked(needed, numbers[_within(numbers, queries, grid)], queries, grid))
+            weights.append(weight[_within(gold, queries, grid)])
+    return _by_head(found[0], grid, torch.cat(weights)), _by_head(found[1], grid)
 
 
 def _runs(n: int, generator: torch.Generator) -> list[slice]:
@@ -163,11 +192,12 @@ def _runs(n: int, generator: torch.Generator) -> list[slice]:
     return [slice(RUN * place, min(n, RUN * (place + 1))) for place in places]
 
 
-def _gold(part: Sample, run: slice, grid: Grid) -> Int[Tensor, " pairs"]:
-    """The gold pairs of a run of queries, as their numbers among all."""
-    pairs, n = part.gold.pairs(), max(run.stop - run.start, 1)
+def _gold(part: Sample, run: slice, grid: Grid) -> tuple[Int[Tensor, " pairs"], Float[Tensor, " pairs"]]:
+    """The gold pairs of a run of queries, as their numbers among all, and their weights."""
+    gold, weights = part.weighed_gold
+    pairs, n = gold.pairs(), max(run.stop - run.start, 1)
     head, i = pairs.rows // n, pairs.rows % n + run.start
-    return (head * grid.n + i) * max(grid.m, 1) + pairs.keys
+    return (head * grid.n + i) * max(grid.m, 1) + pairs.keys, weights.double()
 
 
 def _draw(grid: Grid, runs: list[slice], generator: torch.Generator) -> Int[Tensor, " pairs"]:
@@ -189,12 +219,12 @@ def _draw(grid: Grid, runs: list[slice], generator: torch.Generator) -> Int[Tens
     return torch.cat(numbers)
 
 
-def _within(numbers: Int[Tensor, " pairs"], queries: slice, grid: Grid) -> Int[Tensor, " some"]:
-    """The pairs of some queries."""
+def _within(numbers: Int[Tensor, " pairs"], queries: slice, grid: Grid) -> slice | Bool[Tensor, " pairs"]:
+    """Which pairs are of some queries."""
     if queries.stop - queries.start == grid.n:
-        return numbers
+        return slice(None)
     i = numbers // grid.m % grid.n
-    return numbers[(i >= queries.start) & (i < queries.stop)]
+    return (i >= queries.start) & (i < queries.stop)
 
 
 def _picked(needed: Tensor, numbers: Int[Tensor, " some"], queries: slice, grid: Grid) -> _Picked:
@@ -204,9 +234,12 @@ def _picked(needed: Tensor, numbers: Int[Tensor, " some"], queries: slice, grid:
     return head, flat[head, i - queries.start, j]
 
 
-def _by_head(found: list[_Picked], grid: Grid) -> list[tuple[Tensor, Tensor]]:
-    """What pairs need and their weights, per head: all pairs of a sequence together weigh 1."""
+def _by_head(found: list[_Picked], grid: Grid, weights: Tensor | None = None) -> list[tuple[Tensor, ...]]:
+    """What pairs need and what they count, per head: all pairs of a sequence together 1, also by their weights."""
     head, needed = (torch.cat(each) for each in zip(*found, strict=True))
-    weights = 1 / torch.bincount(head, minlength=grid.batch * grid.heads).double()[head]
+    columns = [needed]
+    for measure in (torch.ones_like(head, dtype=torch.double), *(() if weights is None else (weights,))):
+        sums = torch.zeros(grid.batch * grid.heads, dtype=torch.double, device=head.device).index_add_(0, head, measure)
+        columns.append(measure / sums[head])
     number = head % grid.heads
-    return [(needed[number == each].cpu(), weights[number == each].cpu()) for each in range(grid.heads)]
+    return [tuple(column[number == each].cpu() for column in columns) for each in range(grid.heads)]

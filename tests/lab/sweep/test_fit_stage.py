@@ -1,5 +1,6 @@
 """The fit stage: what the finders' own fitting learns, once, on any number of processes, going on after a kill."""
 
+import json
 import math
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from sparsefinder.errors import InputError
 from sparsefinder.finders import BlockTopK, Fitting, KMeans, Oracle, Place, Reformer
 from sparsefinder.lab.engines import JobError
 from sparsefinder.lab.folder import RunFolder
@@ -61,6 +63,24 @@ def test_fitted_finders_are_what_they_would_be_alone(fitted: RunFolder) -> None:
     assert torch.equal(found.centroids, wanted.centroids)
     assert found.projection is not None
     assert torch.equal(found.projection.queries, projection.queries)
+
+
+def test_a_budget_is_spent_on_all_layers(tmp_path: Path) -> None:
+    run, methods = folder(tmp_path), [{"method": "sketch", "r": 4, "budget": [0.05, 0.1]}]
+    fit(run, recipe(methods))
+    traces = Traces.open(run / "traces/train")
+    for setting in expand(Method(method="sketch", settings={"r": 4, "budget": [0.05, 0.1]})):
+        found = RunFinders(run, 0).of(setting)
+        kept = [
+            1 - float(found[site](sample.q, sample.k, sample.layout).sparsity().nanmean())
+            for site in traces.sites
+            for sample in traces.samples(*site, batch=4)
+        ]
+        assert sum(kept) / len(kept) == pytest.approx(setting.values["budget"], abs=0.03)
+        saved = json.loads((run / "finders" / setting.name / "finders.json").read_text())["about"]
+        assert [sorted(site) for site in saved["sites"]] == [["kind", "layer", "recall", "sparsity"]] * len(found)
+    with pytest.raises(InputError, match="its graphs are not nested"):
+        expand(Method(method="routing", settings={"clusters": 3, "budget": 0.1}))
 
 
 def test_maps_are_learned_for_blocks_and_how_they_are_pooled(tmp_path: Path) -> None:

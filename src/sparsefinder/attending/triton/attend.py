@@ -29,22 +29,25 @@ MOST_STEPS = 40
 # Kinds of pieces that can be asked of the pairs of a large tile without a register spilled.
 FEW_KINDS = 2
 # Registers that a thread may have: the assembler would rather spill some than have fewer tiles at once, unless it is
-# told. How many leave none spilled, or least (docs/gpu.md), was found by trying: in small tiles neither 255 nor 248,
-# and in large ones with many kinds of pieces, which take most of them anyway, as many as the assembler likes.
+# told. How many leave none spilled was found by trying (docs/gpu.md): where much is asked of a pair, as many as the
+# assembler likes.
 MOST_REGISTERS, MOST_IN_SMALL_TILES = 248, 240
+# Numbers of a vector that are multiplied at a time in half precision, and of long ones in float32, whose products are
+# three; of short ones half: with a quarter, the assembler unrolls the loop and spills again.
+HALF_PART, PART = 128, 16
 
 
 def tile_for(width: int, bytes_each: int, kinds: int) -> Tile:
     """What fits into registers: vectors of `width` numbers of so many bytes, and a graph with so many kinds of pieces.
 
-    Products of float32 in three parts, and long vectors, take many registers: so their tiles are small; which of four
-    or eight warps leave none spilled was found by trying, too. Float32 vectors of more than 64 numbers spill some in
-    any case: they are right, and slower.
+    Long vectors are multiplied in parts; what is added up of their values stays whole, and makes tiles smaller.
     """
     few, short = kinds <= FEW_KINDS, width <= 64
-    if bytes_each > 2 or width > 128:
-        return Tile(16, 16, 8 if few and short else 4, 1, MOST_IN_SMALL_TILES)
-    return Tile(64 if few and short else 32, 32, 8, 1, MOST_REGISTERS if few else None)
+    if bytes_each > 2:
+        side = 32 if few and short else 16
+        part = max(PART, triton.next_power_of_2(width) // 2) if short else PART
+        return Tile(side, side, 8, 1, MOST_IN_SMALL_TILES, part)
+    return Tile(64 if few and short else 32, 32, 8, 1, MOST_REGISTERS if few else None, HALF_PART)
 
 
 class _Listing(NamedTuple):
@@ -110,8 +113,8 @@ class _Problem:
     @property
     def options(self) -> dict[str, Any]:
         """How kernels are compiled. Without fused steps sums are rounded as everywhere else."""
-        rows, columns, warps, stages, registers = self.tile
-        meant = {"rows": rows, "columns": columns, "power": self.power, "precision": self.precision}
+        rows, columns, warps, stages, registers, part = self.tile
+        meant = {"rows": rows, "columns": columns, "part": part, "power": self.power, "precision": self.precision}
         return meant | compile_options(warps, stages, registers)
 
     @property

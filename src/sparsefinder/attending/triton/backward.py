@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from .forward import keys_of, tile_of
-from .membership import members, rows_of
+from .membership import inner, members, rows_of
 
 __all__ = ["of_keys", "of_queries"]
 
@@ -49,7 +49,7 @@ def alpha_slope(weight, a):
 
 @triton.jit
 def of_queries(q, k, v, grad, grad_q, place, kept, lists, strengths, scale, groups, tops, taus, totals, means,
-               grad_alphas, live, rows: tl.constexpr, columns: tl.constexpr, power: tl.constexpr,
+               grad_alphas, live, rows: tl.constexpr, columns: tl.constexpr, part: tl.constexpr, power: tl.constexpr,
                precision: tl.constexpr):  # fmt: skip
     """Gradients of a tile of queries, and Σ s g / Σ s of each of its rows, which those of the keys need."""
     tile, head = tl.program_id(0), tl.program_id(1)
@@ -71,11 +71,14 @@ def of_queries(q, k, v, grad, grad_q, place, kept, lists, strengths, scale, grou
     for entry in range(begin, end):
         if tl.load(marks + entry) != 0:
             x, keys, j, real_keys = keys_of(
-                k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, precision
+                q, k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, part, precision
             )
             weight, slope = weighed(x, top, tau, total, exponent, edge, power)
             values = rows_of(v, b, h // groups, j, real_keys)
-            along += tl.sum(slope * tl.dot(upstream, tl.trans(values), input_precision=precision), 1)
+            towards = inner(
+                grad, v, upstream, values, b, h, h // groups, i, j, real, real_keys, rows, columns, part, precision
+            )
+            along += tl.sum(slope * towards, 1)
             slopes += tl.sum(slope, 1)
     mean = along / tl.maximum(slopes, 1e-30)
     tl.store(means + place_of_row, mean, mask=real)
@@ -84,11 +87,14 @@ def of_queries(q, k, v, grad, grad_q, place, kept, lists, strengths, scale, grou
     for entry in range(begin, end):
         if tl.load(marks + entry) != 0:
             x, keys, j, real_keys = keys_of(
-                k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, precision
+                q, k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, part, precision
             )
             weight, slope = weighed(x, top, tau, total, exponent, edge, power)
             values = rows_of(v, b, h // groups, j, real_keys)
-            centred = tl.dot(upstream, tl.trans(values), input_precision=precision) - mean[:, None]
+            towards = inner(
+                grad, v, upstream, values, b, h, h // groups, i, j, real, real_keys, rows, columns, part, precision
+            )
+            centred = towards - mean[:, None]
             result = tl.dot((slope * centred).to(keys.dtype), keys, result, input_precision=precision)
             if grad_alphas is not None:
                 of_alpha += tl.sum(alpha_slope(weight, a) * centred, 1)
@@ -103,7 +109,7 @@ def of_queries(q, k, v, grad, grad_q, place, kept, lists, strengths, scale, grou
 
 @triton.jit
 def of_keys(q, k, v, grad, grad_k, grad_v, place, kept, lists, back, strengths, scale, groups, together, tops, taus,
-            totals, means, live, rows: tl.constexpr, columns: tl.constexpr, power: tl.constexpr,
+            totals, means, live, rows: tl.constexpr, columns: tl.constexpr, part: tl.constexpr, power: tl.constexpr,
             precision: tl.constexpr):  # fmt: skip
     """Gradients of a tile of keys and of its values, over `together` heads that share them."""
     tile, some_heads = tl.program_id(0), tl.program_id(1)
@@ -133,14 +139,18 @@ def of_keys(q, k, v, grad, grad_k, grad_v, place, kept, lists, back, strengths, 
                 total = tl.load(totals + place_of_row, mask=real, other=0.0)
                 mean = tl.load(means + place_of_row, mask=real, other=0.0)
                 chosen = members(place, kept, b, h, i, j, real, real_keys, entry, rows, columns)
-                z = tl.dot(query, tl.trans(keys), input_precision=precision) * (scale * a)
-                x = tl.where(chosen, z, float("-inf"))
+                z = inner(
+                    q, k, query, keys, b, h, first // groups, i, j, real, real_keys, rows, columns, part, precision
+                )
+                x = tl.where(chosen, z * (scale * a), float("-inf"))
                 weight, slope = weighed(x, top, tau, total, exponent, edge, power)
                 result_v = tl.dot(tl.trans(weight.to(upstream.dtype)), upstream, result_v, input_precision=precision)
-                centred = tl.dot(upstream, tl.trans(values), input_precision=precision) - mean[:, None]
-                result_k = tl.dot(
-                    tl.trans((slope * centred).to(query.dtype)), query, result_k, input_precision=precision
-                )
+                towards = inner(
+                    grad, v, upstream, values, b, h, first // groups, i, j, real, real_keys, rows, columns, part,
+                    precision,
+                )  # fmt: skip
+                centred = (slope * (towards - mean[:, None])).to(query.dtype)
+                result_k = tl.dot(tl.trans(centred), query, result_k, input_precision=precision)
     start = b.to(tl.int64) * grad_k.batch + (first // together).to(tl.int64) * grad_k.head
     column = tl.arange(0, grad_k.width)
     where = grad_k.data + start + j[:, None] * grad_k.token + column[None, :]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .membership import members, products, rows_of, shared, visible
+from .membership import inner, members, products, rows_of, shared, visible
 
 __all__ = ["attend", "best", "keys_of", "look", "rise", "sums", "tile_of"]
 
@@ -54,28 +54,30 @@ def rise(total, slope, a, power: tl.constexpr):
 
 
 @triton.jit
-def keys_of(k, place, kept, lists, scale, b, h, i, real, query, entry, groups, rows: tl.constexpr,
-            columns: tl.constexpr, precision: tl.constexpr):  # fmt: skip
+def keys_of(q, k, place, kept, lists, scale, b, h, i, real, query, entry, groups, rows: tl.constexpr,
+            columns: tl.constexpr, part: tl.constexpr, precision: tl.constexpr):  # fmt: skip
     """The scores of a tile, −∞ where a pair is not in the graph, and the keys of the tile."""
     head = b * place.heads + h
     j, real_keys = tile_of(lists.key_order, tl.load(lists.tiles + entry), head, place.m, columns)
     keys = rows_of(k, b, h // groups, j, real_keys)
     inside = members(place, kept, b, h, i, j, real, real_keys, entry, rows, columns)
-    z = tl.dot(query, tl.trans(keys), input_precision=precision) * scale
+    z = inner(q, k, query, keys, b, h, h // groups, i, j, real, real_keys, rows, columns, part, precision) * scale
     return tl.where(inside, z, float("-inf")), keys, j, real_keys
 
 
 @triton.jit
-def scores_of(k, place, kept, lists, scale, b, h, i, real, query, entry, groups, rows: tl.constexpr,
-              columns: tl.constexpr, precision: tl.constexpr):  # fmt: skip
+def scores_of(q, k, place, kept, lists, scale, b, h, i, real, query, entry, groups, rows: tl.constexpr,
+              columns: tl.constexpr, part: tl.constexpr, precision: tl.constexpr):  # fmt: skip
     """The scores of a tile alone."""
-    found = keys_of(k, place, kept, lists, scale, b, h, i, real, query, entry, groups, rows, columns, precision)
+    found = keys_of(
+        q, k, place, kept, lists, scale, b, h, i, real, query, entry, groups, rows, columns, part, precision
+    )
     return found[0]
 
 
 @triton.jit
 def look(q, k, place, kept, lists, strengths, scale, groups, tops, bounds, live, rows: tl.constexpr,
-         columns: tl.constexpr, power: tl.constexpr, precision: tl.constexpr):  # fmt: skip
+         columns: tl.constexpr, part: tl.constexpr, power: tl.constexpr, precision: tl.constexpr):  # fmt: skip
     """The best x of each row, a lower bound on τ relative to it, and which tiles have a score above that."""
     tile, head = tl.program_id(0), tl.program_id(1)
     b, h = head // place.heads, head % place.heads
@@ -88,7 +90,9 @@ def look(q, k, place, kept, lists, strengths, scale, groups, tops, bounds, live,
     top = tl.full((rows,), float("-inf"), tl.float32)
     bound = tl.full((rows,), float("-inf"), tl.float32)
     for entry in range(begin, end):
-        x = scores_of(k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, precision)
+        x = scores_of(
+            q, k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, part, precision
+        )
         best = tl.max(x, 1)
         top = tl.maximum(top, best)
         bound = tl.maximum(bound, best - 1.0)
@@ -108,14 +112,17 @@ def look(q, k, place, kept, lists, strengths, scale, groups, tops, bounds, live,
     lowest = tl.where(seen, highest + bound, float("inf"))
     marks = live + b.to(tl.int64) * lists.live_batch + h.to(tl.int64) * lists.live_head
     for entry in range(begin, end):
-        x = scores_of(k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, precision)
+        x = scores_of(
+            q, k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, part, precision
+        )
         above = tl.max(tl.max((x > lowest[:, None]).to(tl.int32), 1), 0)
         tl.store(marks + entry, above.to(tl.int8))
 
 
 @triton.jit
 def attend(q, k, v, out, place, kept, lists, strengths, scale, groups, tops, bounds, totals, live, most,
-           rows: tl.constexpr, columns: tl.constexpr, power: tl.constexpr, precision: tl.constexpr):  # fmt: skip
+           rows: tl.constexpr, columns: tl.constexpr, part: tl.constexpr, power: tl.constexpr,
+           precision: tl.constexpr):  # fmt: skip
     """τ of each row, in place of its lower bound, the sum of its weights, and the output."""
     tile, head = tl.program_id(0), tl.program_id(1)
     b, h = head // place.heads, head % place.heads
@@ -141,8 +148,9 @@ def attend(q, k, v, out, place, kept, lists, strengths, scale, groups, tops, bou
         for entry in range(begin, end):
             if tl.load(marks + entry) != 0:
                 x = scores_of(
-                    k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, precision
-                )
+                    q, k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, part,
+                    precision,
+                )  # fmt: skip
                 more, less = sums(tl.maximum(x - top[:, None] - tau[:, None], 0.0), exponent, power)
                 total += more
                 slope += less
@@ -163,7 +171,7 @@ def attend(q, k, v, out, place, kept, lists, strengths, scale, groups, tops, bou
     for entry in range(begin, end):
         if tl.load(marks + entry) != 0:
             x, _, j, real_keys = keys_of(
-                k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, precision
+                q, k, place, kept, lists, scale * a, b, h, i, real, query, entry, groups, rows, columns, part, precision
             )
             y = x - top[:, None] - tau[:, None]
             inside = y > edge

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-__all__ = ["Kept", "Seen", "Vectors", "members", "products", "rows_of", "shared", "visible"]
+__all__ = ["Kept", "Seen", "Vectors", "inner", "members", "products", "rows_of", "shared", "visible"]
 
 
 class Vectors(NamedTuple):
@@ -69,10 +69,33 @@ class Kept(NamedTuple):
 @triton.jit
 def rows_of(x, b, h, i, real):
     """Some vectors as a matrix; zeros for those that are not real."""
-    column = tl.arange(0, x.width)
+    return part_of(x, b, h, i, real, 0, x.width)
+
+
+@triton.jit
+def part_of(x, b, h, i, real, first, part: tl.constexpr):
+    """The same of `part` of their numbers, from the `first` on."""
+    column = first + tl.arange(0, part)
     start = x.data + b.to(tl.int64) * x.batch + h.to(tl.int64) * x.head
     inside = real[:, None] & (column < x.size)[None, :]
     return tl.load(start + i[:, None] * x.token + column[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
+def inner(x, y, whole_x, whole_y, b, h, group, i, j, real_rows, real_columns, rows: tl.constexpr,
+          columns: tl.constexpr, part: tl.constexpr, precision: tl.constexpr):  # fmt: skip
+    """The products of some x of head `h` and some y of head `group`, over `part` of their numbers at a time.
+
+    Vectors shorter than that are taken whole, as they were loaded already.
+    """
+    if part >= x.width:
+        return tl.dot(whole_x, tl.trans(whole_y), input_precision=precision)
+    found = tl.zeros((rows, columns), tl.float32)
+    for first in range(0, x.width, part):
+        some_x = part_of(x, b, h, i, real_rows, first, part)
+        some_y = part_of(y, b, group, j, real_columns, first, part)
+        found = tl.dot(some_x, tl.trans(some_y), found, input_precision=precision)
+    return found
 
 
 @triton.jit

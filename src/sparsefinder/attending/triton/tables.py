@@ -29,7 +29,8 @@ class Tile(NamedTuple):
     columns: int
     warps: int
     stages: int
-    registers: int | None = None  # how many a thread may have; as the assembler likes if None
+    registers: int | None  # how many a thread may have; as the assembler likes if None
+    part: int  # how many numbers of a vector are multiplied at a time
 
 
 def compile_options(warps: int, stages: int, registers: int | None = None) -> dict[str, Any]:

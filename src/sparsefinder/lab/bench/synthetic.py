@@ -18,7 +18,7 @@ from ...attending import gold_graph
 from ...core.layout import Layout
 from ...finders import Finder, Fitting
 from ...finders.about import Place
-from ...fitting import Wanted, choose, fit_finder, learn_maps, map_settings, seeded
+from ...fitting import choose, fit_finder, learn_maps, map_settings, seeded
 from ...learning.sample import Sample
 from ...traces.store import Site
 from .entries import REFERENCES, Entry, entries_of
@@ -118,4 +118,4 @@ def _fitted(entry: Entry) -> Finder:
             maps[learned_for] = learn_maps(entry.inputs, one, samples[:-1], how)
         found = fit_finder(seeded(one, how.seed), samples[:-1], how, maps[learned_for])
         fitted.append(found.at(Place(*SITE)))
-    return fitted[0] if wanted is None else choose(fitted, samples[-1:], Wanted(wanted.recall, wanted.sparsity)).finder
+    return fitted[0] if wanted is None else choose(fitted, samples[-1:], wanted).finder

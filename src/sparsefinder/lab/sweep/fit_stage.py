@@ -16,9 +16,10 @@ from typing import Any
 
 from ...files import whole_file, whole_folder, write_text
 from ...finders import Finder, Fitting
+from ...finders.budget import Curve
 from ...finders.dials import Needs
-from ...fitted import Sparsefinder
-from ...fitting import enough_steps, fit_finder, learn_maps
+from ...fitted import Sparsefinder, reached
+from ...fitting import Choice, enough_steps, fit_finder, learn_maps, spent
 from ...learning.sample import Sample, mapped
 from ...traces.store import Samples, Site, Traces
 from ..engines import Job, run_jobs, shares
@@ -104,13 +105,13 @@ def _do(folder: RunFolder, recipe: Recipe, words: str, work: Work, tasks: Sequen
     for task in missing:
         folder.fetch(*(parts[task, site] for site in sites))
         with whole_folder(folder / "finders" / task.name) as target:
-            _join([task.part(folder, site) for site in sites], sites, target)
+            _join(task, [task.part(folder, site) for site in sites], sites, target)
             write_text(target / KEY, task.key)
         folder.put(f"finders/{task.name}")
         folder.remove(f"finders/.parts/{task.name}")
 
 
-def _join(parts: Sequence[Path], sites: Sequence[Site], target: Path) -> None:
+def _join(task: _Task, parts: Sequence[Path], sites: Sequence[Site], target: Path) -> None:
     """The layers of maps are files, those of finders folders."""
     if parts[0].is_file():
         for part, site in zip(parts, sites, strict=True):
@@ -119,6 +120,12 @@ def _join(parts: Sequence[Path], sites: Sequence[Site], target: Path) -> None:
     saved = [Sparsefinder.from_pretrained(part) for part in parts]
     about = [layer for each in saved for layer in each.about.get("sites", ())]
     finders = {site: each[site] for site, each in zip(sites, saved, strict=True)}
+    budget = None if task.setting.wanted is None else task.setting.wanted.budget
+    if budget is not None and about:
+        curves = {site: [Curve.of(curve) for curve in one["curves"]] for site, one in zip(sites, about, strict=True)}
+        chosen = spent(finders, curves, budget)
+        finders = {site: each.finder for site, each in chosen.items()}
+        about = [reached(site, each) for site, each in chosen.items()]
     Sparsefinder(finders, {**saved[0].about, "sites": about}).save_pretrained(target)
 
 
@@ -164,14 +171,18 @@ def _turn_layer(folder: RunFolder, recipe: Recipe, site: Site, todo: Sequence[_T
             one = finders.before_turning(task.setting, site)
             known[same] = one, Needs(one, _held(finders.traces, site))
         one, needs = known[same]
+        if wanted.budget is not None:
+            # It takes all layers to say where its dial stands: see `_join`.
+            _save(task, folder, site, one, {"curves": [asdict(curve) for curve in needs.curves()]})
+            continue
         settings = needs.settings(**wanted.as_settings)
-        reached = {"recall": needs.recall(settings).tolist(), "sparsity": needs.sparsity(settings).tolist()}
-        _save(task, folder, site, one.turned(settings), reached)
+        found = Choice(one.turned(settings), needs.recall(settings).tolist(), needs.sparsity(settings).tolist())
+        _save(task, folder, site, found.finder, reached(site, found))
 
 
-def _save(task: _Task, folder: RunFolder, site: Site, one: Finder, reached: Mapping[str, Any] | None = None) -> None:
+def _save(task: _Task, folder: RunFolder, site: Site, one: Finder, about: Mapping[str, Any] | None = None) -> None:
     said = {"method": task.setting.method, "inputs": task.setting.inputs, "settings": task.setting.values}
-    sites = [] if reached is None else [{"kind": site[0], "layer": site[1], **reached}]
+    sites = [] if about is None else [about]
     with whole_folder(task.part(folder, site)) as target:
         Sparsefinder({site: one}, {**said, "sites": sites}).save_pretrained(target)
 

@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,7 @@ from ..recipe import Method
 __all__ = ["FULL", "SOFTMAX", "WANTED", "Setting", "expand", "expand_all"]
 
 # In place of a setting of the dial: what it should reach.
-WANTED = ("recall", "sparsity")
+WANTED = tuple(each.name for each in fields(Wanted))
 
 
 @dataclass(frozen=True)
