@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import stat
 import time
 from pathlib import Path
@@ -80,6 +81,8 @@ def test_stages_are_finished_with_a_key(tmp_path: Path) -> None:
     assert stamp is not None
     assert stamp["loss"] == 1.5
     assert "torch" in stamp["versions"]
+    assert 1e7 < stamp["peak_memory"] < 1e12
+    assert re.search(r", \d+ cores$", stamp["machine"])
 
 
 def test_results_of_another_key_are_set_aside(tmp_path: Path) -> None:

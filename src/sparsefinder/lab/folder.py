@@ -23,6 +23,7 @@ from typing import Any
 from ..errors import InputError
 from ..files import write_text
 from .away import WHOLE, Away, is_url, local_copy
+from .machine import machine, peak_memory
 
 __all__ = ["RunFolder", "check_folder", "key_of"]
 
@@ -149,6 +150,8 @@ class RunFolder:
             "seconds": round(time.monotonic() - started, 1),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": versions(),
+            "machine": machine(),
+            "peak_memory": peak_memory(),
             **details,
         }
         self._write(f"{STAGES_FOLDER}/{stage}.json", json.dumps(stamp, indent=1) + "\n")

@@ -92,7 +92,8 @@ def make_run(
     for number, stage in enumerate(("train", "trace", "fit", "sweep")):
         stamp = {
             "key": f"{number:016x}", "seconds": 41.5 * (number + 1), "versions": versions(),
-            "finished": f"2026-01-0{number + 1}T12:00:00+00:00",
+            "finished": f"2026-01-0{number + 1}T12:00:00+00:00", "machine": "A processor, 2 cores",
+            "peak_memory": 10**9 * (number + 1),
         }  # fmt: skip
         (folder / "stages").mkdir(exist_ok=True)
         (folder / f"stages/{stage}.json").write_text(json.dumps(stamp))

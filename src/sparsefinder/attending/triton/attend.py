@@ -44,9 +44,8 @@ def tile_for(width: int, bytes_each: int, kinds: int) -> Tile:
     """
     few, short = kinds <= FEW_KINDS, width <= 64
     if bytes_each > 2:
-        side = 32 if few and short else 16
         part = max(PART, triton.next_power_of_2(width) // 2) if short else PART
-        return Tile(side, side, 8, 1, MOST_IN_SMALL_TILES, part)
+        return Tile(16, 16, 8, 1, MOST_IN_SMALL_TILES, part)
     return Tile(64 if few and short else 32, 32, 8, 1, MOST_REGISTERS if few else None, HALF_PART)
 
 

@@ -74,6 +74,9 @@ def facts(
     seconds = sum(float(one.get("seconds", 0)) for one in stamps(folder).values())
     if seconds:
         found.append(("Time of all stages", _duration(seconds)))
+    machines = dict.fromkeys(one["machine"] for one in stamps(folder).values() if "machine" in one)
+    if machines:
+        found.append(("Machine", "; ".join(machines)))
     return [{"name": name, "value": value} for name, value in found]
 
 
@@ -87,16 +90,23 @@ def provenance(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
         "short": f"sparsefinder run {recipe.name}.yaml",
         "versions": dict(of_run) or versions(),
         "stages": [
-            {"stage": name, "finished": one.get("finished", ""), "duration": _duration(float(one.get("seconds", 0)))}
+            {
+                "stage": name, "finished": one.get("finished", ""), "duration": _duration(float(one.get("seconds", 0))),
+                "memory": _memory(one.get("peak_memory")),
+            }
             for name, one in done.items()
         ],
-    }
+    }  # fmt: skip
 
 
 def command(recipe: Recipe) -> str:
     """One thing to paste into a shell, with the recipe in it."""
     file = f"{recipe.name}.yaml"
     return f"cat > {file} <<'END-OF-RECIPE'\n{dump_recipe(recipe)}END-OF-RECIPE\nsparsefinder run {file}\n"
+
+
+def _memory(peak: int | None) -> str:
+    return "–" if peak is None else f"{peak / 1e9:.1f} GB"
 
 
 def _teacher(recipe: Recipe) -> str:

@@ -31,8 +31,13 @@ export function showProvenance() {
       stages.length
         ? table(
             "Stages",
-            ["Stage", "Finished (UTC)", "Took"],
-            stages.map((one) => [one.stage, one.finished.replace("T", " ").replace("+00:00", ""), one.duration]),
+            ["Stage", "Finished (UTC)", "Took", "Peak memory"],
+            stages.map((one) => [
+              one.stage,
+              one.finished.replace("T", " ").replace("+00:00", ""),
+              one.duration,
+              one.memory,
+            ]),
           )
         : null,
     ),
