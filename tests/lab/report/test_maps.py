@@ -156,6 +156,11 @@ def test_heads_are_known_by_what_they_look_at() -> None:
     found = telling_heads(shares)
     assert (found["near"], found["same word"], found["delimiter"]) == (0, 2, 3)
     assert found["far"] in (1, 4)
+    # A delimiter far away is no word far away.
+    from_the_start = torch.zeros(1, len(tokens), len(tokens))
+    from_the_start[0, 0, 8] = 1
+    shares_of_it = pattern_shares(from_the_start, tokens, tokens)
+    assert (float(shares_of_it["far"]), float(shares_of_it["delimiter"])) == (0, 1)
     assert "same word" not in telling_heads(shares | {"same word": [0.0] * 5})
 
 

@@ -25,11 +25,13 @@ def pattern_shares(
     apart = (torch.arange(n)[:, None] - torch.arange(m)).abs()
     words = [_word(one) for one in queries], [_word(one) for one in keys]
     same = torch.tensor([bool(one) and one == other for one in words[0] for other in words[1]], dtype=torch.bool)
+    delimiter = torch.tensor([word == "" for word in words[1]], dtype=torch.bool).expand(n, m)
     pairs = {
         "near": apart <= NEAR,
-        "far": apart > FAR * max(n, m),
+        # What looks at the first token from everywhere does not look far for a word.
+        "far": (apart > FAR * max(n, m)) & ~delimiter,
         "same word": same.view(n, m) & (apart > 0),
-        "delimiter": torch.tensor([word == "" for word in words[1]], dtype=torch.bool).expand(n, m),
+        "delimiter": delimiter,
     }
     whole = weights.sum((-1, -2)).clamp(min=1e-12)
     return {name: (weights * mask).sum((-1, -2)) / whole for name, mask in pairs.items()}
