@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import shutil
@@ -231,6 +232,11 @@ def test_a_summary_of_both_sweeps(encoder: tuple[RunFolder, Recipe, Fake], capsy
     points = (run / "points.csv").read_text().splitlines()
     assert points[0].split(",")[:3] == ["measure", "method", "inputs"]
     assert {line.split(",")[0] for line in points[1:]} == {"recall", "perplexity"}
+    every = list(csv.DictReader(points))
+    for row in every:
+        assert float(row["value_low"]) <= float(row["value_high"])
+    (whole,) = (row for row in every if row["method"] == "full")
+    assert float(whole["value_low"]) == float(whole["value"]) == float(whole["value_high"])
     assert len((run / "summary.csv").read_text().splitlines()) == 1 + len(rows)
 
 

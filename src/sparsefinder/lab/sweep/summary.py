@@ -119,10 +119,16 @@ def _point(measured: Measured, place: int) -> Row:
     return {
         "measure": measured.measure, "method": setting.method, "inputs": setting.inputs, "setting": setting.own,
         "window": setting.window, "globals": setting.globals, "sparsity": _known(measured.sparsity[place]),
-        "value": _known(measured.value[place]), "frontier": int(measured.best[place]),
+        "value": _known(measured.value[place]), "value_low": _end(measured, 0, place),
+        "value_high": _end(measured, 1, place), "frontier": int(measured.best[place]),
         **{name: _known(measured.columns[name][place]) if name in measured.columns else None for name in POINT},
         "sequences": measured.sequences,
     }  # fmt: skip
+
+
+def _end(measured: Measured, end: int, place: int) -> float | None:
+    """Where the interval of a value begins or ends."""
+    return None if measured.within is None else _known(measured.within[end, place])
 
 
 def _known(value: Any) -> float | None:
