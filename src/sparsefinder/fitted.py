@@ -40,7 +40,7 @@ from .fitting import (
     map_settings,
     seeded,
     spent,
-)  # fmt: skip
+)
 from .hub import folder_of, push
 from .learning.projection import Projection
 from .traces.store import Site, Traces

@@ -46,20 +46,12 @@ def gold_graph(
     have weight; but 95 % of it in heads with an α of up to 1, softmax among them, where every key has some.
     The other arguments are those of `attention`.
     """
-    return weighed_gold(q, k, alpha, layout, scale, bias, mass)[0]
-
-
-def weighed_gold(
-    q: Float[Tensor, "batch heads n d"],
-    k: Float[Tensor, "batch kv_heads m d"],
-    alpha: float | Float[Tensor, " heads"] = 1.5,
-    layout: Layout = Layout(),
-    scale: float | None = None,
-    bias: Float[Tensor, "..."] | None = None,
-    mass: float | None = None,
-) -> tuple[Graph, Float[Tensor, " pairs"]]:
-    """The gold graph, and the weight of each of its pairs, in the order of `graph.pairs()`."""
     call = checked(q, k, k[..., :0] if isinstance(k, Tensor) else k, None, alpha, layout, scale, bias, 0.0)
+    return weighed_gold(call, mass)[0]
+
+
+def weighed_gold(call: Call, mass: float | None) -> tuple[Graph, Float[Tensor, " pairs"]]:
+    """The gold graph of a call, and the weight of each of its pairs, in the order of `graph.pairs()`."""
     check_mass(mass)
     alphas = torch.as_tensor(call.alpha)
     with torch.no_grad():

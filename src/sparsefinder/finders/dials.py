@@ -95,9 +95,8 @@ class Needs:
         if not gold:
             raise InputError("samples", "none", "at least one batch of queries and keys")
         self._drawn = [_Quantiles.of(*_joined(parts)) for parts in drawn]
-        self._gold, self._weight = (
-            [_Quantiles.of(needed, measure[which]) for needed, *measure in map(_joined, gold)] for which in (0, 1)
-        )
+        self._weighed = [_joined(parts) for parts in gold]
+        self._gold = [_Quantiles.of(needed, count) for needed, count, _ in self._weighed]
 
     def settings(self, *, recall: float | None = None, sparsity: float | None = None) -> Float[Tensor, " heads"]:
         """The least settings with this recall, or the highest with this sparsity."""
@@ -121,8 +120,8 @@ class Needs:
     def curves(self) -> list[Curve]:
         """What every head has as its dial is turned: the share of its pairs, and of its weight, that are found."""
         found = []
-        for gold, drawn, weight in zip(self._gold, self._drawn, self._weight, strict=True):
-            count = len(drawn.needed)
+        for gold, drawn, (needed, _, weights) in zip(self._gold, self._drawn, self._weighed, strict=True):
+            weight, count = _Quantiles.of(needed, weights), len(drawn.needed)
             places = torch.logspace(0, math.log2(max(count, 1)), SETTINGS, 2.0, dtype=torch.float64).long() - 1
             needed = drawn.needed[places[places < count].unique()]
             needed = torch.cat([torch.tensor([-math.inf], dtype=torch.float64), needed[needed < math.inf]])

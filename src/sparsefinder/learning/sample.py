@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from ..attending import gold_graph
+from ..attending.api import checked
 from ..attending.gold import weighed_gold
 from ..core.graph import Graph
 from ..core.layout import Layout, check_layout, check_vectors
@@ -52,12 +54,14 @@ class Sample:
     @property
     def gold(self) -> Graph:
         """The pairs that attention gives weight to."""
-        return self.weighed_gold[0]
+        return gold_graph(self.q, self.k, self.alpha, self.layout, self.score_scale, mass=self.mass)
 
     @property
     def weighed_gold(self) -> tuple[Graph, Float[Tensor, " pairs"]]:
         """The same, and how much each of them gets."""
-        return weighed_gold(self.q, self.k, self.alpha, self.layout, self.score_scale, mass=self.mass)
+        none = self.k[..., :0]
+        call = checked(self.q, self.k, none, None, self.alpha, self.layout, self.score_scale, None, 0.0)
+        return weighed_gold(call, self.mass)
 
     def part(self, queries: slice) -> Sample:
         """The same with some of the queries, from a first to before a last one, and all keys."""
