@@ -47,7 +47,7 @@ from .traces.store import Site, Traces
 
 __all__ = ["Sparsefinder", "reached"]
 
-FORMAT = 1
+FORMAT = 2
 CONFIG, TENSORS = "finders.json", "finders.safetensors"
 # A recall counts as missed if it is lower by more than this.
 SHORT = 1e-6

@@ -106,11 +106,12 @@ def _pairs(index: KeyIndex, finder: Sketch, q: Tensor, lows: Tensor, highs: Tens
         unit = torch.minimum(63 / point.abs().max(), 175 / (point.square().sum() + 1e-30).sqrt())
         products = index.codes[b, h, low:high, :rank].long() @ (point * unit).round().long()
         if finder.slack is not None:
-            least = int(products.max()) - int(float(unit) * float(finder.slack))
-        else:
-            assert finder.share is not None
-            wanted = -int(-((high - low) * float(finder.share) - 1e-6) // 1)
-            least = int(products.sort(descending=True).values[wanted - 1]) if wanted else 1 << 20
+            lacks = (products - products[:, None]).clamp(min=0).square().sum(-1)
+            chosen[b, h, i, low:high] = lacks <= int(float(unit) * float(finder.slack)) ** 2
+            continue
+        assert finder.share is not None
+        wanted = -int(-((high - low) * float(finder.share) - 1e-6) // 1)
+        least = int(products.sort(descending=True).values[wanted - 1]) if wanted else 1 << 20
         chosen[b, h, i, low:high] = products >= least
     return chosen
 

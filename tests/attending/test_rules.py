@@ -5,6 +5,8 @@ Everything runs twice: with vector instructions, and with the plain twin of the 
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -14,8 +16,10 @@ from torch import Tensor
 from sparsefinder import Graph, InputError, Layout, attention
 from sparsefinder.attending import native
 from sparsefinder.core.codes import key_codes, query_codes
+from sparsefinder.core.entmax import entmax
 from sparsefinder.core.layout import Grid
 from sparsefinder.core.pieces import Band, Bands, Buckets, Near, Rule, Sketched
+from sparsefinder.core.pieces.rules import best_of, lacking
 
 HEADS = 3
 
@@ -47,8 +51,10 @@ def _rule(grid: Grid, seed: int, relative: bool, few: bool, buckets: int) -> Rul
     queries, keys = _codes(grid.n, length, generator, few), _codes(grid.m, length, generator, few)
     ranks = torch.tensor([length, 2 * (length // 4), 0])
     queries *= torch.arange(length) < ranks[:, None, None]
-    low, high = (-1, 40) if relative else (-60, 60)
-    limits = torch.randint(low, high if not few else high // 8, (2, HEADS, grid.n), generator=generator).int()
+    # From nothing at all to more than any sum of squares of a short row.
+    limits = (2 ** (17 * torch.rand(2, HEADS, grid.n, generator=generator))).int() - 2
+    if not relative:
+        limits = torch.randint(-60, 8 if few else 60, limits.shape, generator=generator).int()
     among = None
     if buckets:
         sizes = (grid.n, 3), (grid.m, 1)
@@ -68,8 +74,10 @@ def _stands_for(rule: Rule, b: int, h: int, i: int) -> set[int]:
     if not products:
         return set()
     limit = int(rule.limits[b, h, i])
-    least = max(products.values()) - limit if rule.relative else limit
-    return {j for j, product in products.items() if product >= least}
+    if not rule.relative:
+        return {j for j, product in products.items() if product >= limit}
+    lacks = {j: sum((p - product) ** 2 for p in products.values() if p > product) for j, product in products.items()}
+    return {j for j, square in lacks.items() if limit >= 0 and square <= limit**2}
 
 
 def _assert_used(graph: Graph, layout: Layout, d: int, seed: int) -> None:
@@ -114,6 +122,21 @@ def test_rules_are_used_pair_by_pair(
     if window:
         graph = Graph.band(-2, 1, grid) | graph | Graph(grid, (_rule(grid, seed + 1, True, few, 0),))
     _assert_used(graph, layout, 8, seed)
+
+
+@given(
+    seed=st.integers(0, 10_000), m=st.integers(1, 60), size=st.sampled_from([3, 50, 5000]), limit=st.integers(0, 9000)
+)
+def test_what_lacks_little_is_what_entmax_gives_weight_to(seed: int, m: int, size: int, limit: int) -> None:
+    products = torch.randint(-size, size, (3, m), generator=torch.Generator().manual_seed(seed)).double()
+    lacks = lacking(products)
+    # Scores of which 2 is the limit and half of what there is up to the root of the next whole number.
+    weights = entmax(products * 2 / (limit + 1 / (4 * limit + 2)), alpha=1.5)
+    assert torch.equal(weights > 0, lacks <= limit)
+    reach = best_of(products, torch.full((3,), limit))
+    assert torch.equal(products >= reach[:, None], lacks <= limit)
+    hidden = torch.cat([products, torch.full((3, 2), -math.inf)], -1)
+    assert torch.equal(lacking(hidden), torch.cat([lacks, torch.full((3, 2), math.inf)], -1))
 
 
 @pytest.mark.parametrize("m", [1024, 1025, 2500])

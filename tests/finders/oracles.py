@@ -254,7 +254,8 @@ def sketch(head: Head, share: float | None, slack: float | None, among: Predicat
         if j not in scores:
             return False
         if slack is not None:
-            return scores[j] >= max(scores.values()) - math.floor(unit * slack)
+            better = [score - scores[j] for score in scores.values() if score > scores[j]]
+            return sum(more * more for more in better) <= math.floor(unit * slack) ** 2
         assert share is not None
         wanted = math.ceil(len(scores) * share - 1e-6)
         return wanted > 0 and scores[j] >= sorted(scores.values())[-wanted]

@@ -21,7 +21,7 @@ from .graph import Graph
 from .layout import Grid, Layout
 from .mapping import mapped, maps_natively, wide
 from .pieces import Rule
-from .pieces.rules import FAR
+from .pieces.rules import FAR, limits_of
 
 __all__ = ["KeyIndex"]
 
@@ -144,8 +144,7 @@ class KeyIndex:
         queries = queries[..., : self._width]
         ranks = torch.tensor(self._codes, device=q.device)
         if self.slack is not None:
-            limits = (units.double() * self.slack[:, None]).floor().clamp(max=FAR).int()
-            return Graph(grid, (Rule(queries, self.codes, limits, grid, ranks),))
+            return Graph(grid, (Rule(queries, self.codes, limits_of(units, self.slack), grid, ranks),))
         assert self.share is not None
         products = queries.float() @ self.codes.float().mT
         b, i, j = (torch.arange(size, device=q.device) for size in (grid.batch, grid.n, grid.m))

@@ -1,8 +1,8 @@
 """Scores of low rank, compared within the row. Ours.
 
-The keys that entmax gives weight to are those that score within a margin of the row's best: so what has to be predicted
-is scores, not closeness, and they only have to be right relative to each other. Eight bits a number are enough for that
-(docs/finders.md), and four times as fast.
+The keys that entmax gives weight to are those that lack little to the better ones of the row: so what has to be
+predicted is scores, not closeness, and they only have to be right relative to each other. Eight bits a number are
+enough for that (docs/finders.md), and four times as fast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..core.graph import Graph
 from ..core.index import KeyIndex
 from ..core.layout import Grid
 from ..core.pieces import Buckets, Rule, Sketched
-from ..core.pieces.rules import FAR
+from ..core.pieces.rules import FAR, best_of, lacking, limits_of
 from ..errors import InputError
 from ..learning.moments import bounding, leading, low_rank
 from ..learning.projection import Projection
@@ -54,7 +54,8 @@ class Sketch(Learned):
     >>> Sketch(r=16, slack=2.0).fit([Sample(q, k)])(q, k)
 
     r: all there are if None; where a recall is wanted, each head then gets the rank that reaches it in the least time.
-    slack: all that score at most so much less than the row's best.
+    slack: all whose score lacks at most so much to the better ones of the row: the root of the sum of squares of what
+    it lacks to each. With all scores as they are, 1.5-entmax gives weight to what lacks less than 2.
     share: or so many of the keys that a query may see, rounded up, and what scores as high as the last of them. One for
     all heads, or one per head, of either.
     steps: learn them so many steps further, after they were made by SVD: as the best rank r for which keys come first
@@ -85,7 +86,7 @@ class Sketch(Learned):
         words={
             "r": "{} dimension(s)",
             "share": "keeps the best {%} of keys",
-            "slack": "keeps scores up to {} below the best",
+            "slack": "keeps scores that lack up to {}",
             "steps": "learned in {} steps",
         },
         look=Look("#007a58", "#2fc496", "D"),
@@ -195,7 +196,7 @@ class Sketch(Learned):
             inside = first.mask(some)
             products = products_of(some).masked_fill_(~inside, -math.inf)
             if self.slack is not None:
-                least = products.amax(-1) - limits[:, :, some]
+                least = best_of(products, limits[:, :, some])
             else:
                 assert self.share is not None
                 wanted = wanted_of(inside.sum(-1, keepdim=True), self.share, grid)
@@ -204,9 +205,9 @@ class Sketch(Learned):
         return Rule(*codes, reach, grid, self._ranks(grid), relative=False)
 
     def _below(self, units: Float[Tensor, "batch heads n"]) -> Int[Tensor, "batch heads n"]:
-        """How much below the best of its row a product may be."""
+        """What a product may lack to the better ones of its row."""
         slack = torch.as_tensor(0.0 if self.slack is None else self.slack, dtype=torch.float64, device=units.device)
-        return (units.double() * slack.expand(units.shape[1])[:, None]).floor().clamp(max=FAR).int()
+        return limits_of(units, slack.expand(units.shape[1]))
 
     def _sketched(self, q: Queries, k: Keys, grid: Grid, among: Buckets | None) -> Sketched:
         maps = self.projection
@@ -246,10 +247,8 @@ class Sketch(Learned):
         if self.slack is None:
             least = shares_of(products, seen)
         else:
-            best = products.amax(-1, keepdim=True)
-            below = torch.where(best > -math.inf, best, 0.0) - products
             # A quotient may be rounded down to one whose product is below what was divided: so two bits more.
-            least = below.double().div_(units.double()[..., None]).mul_(1 + 2**-51)
+            least = lacking(products).div_(units.double()[..., None]).mul_(1 + 2**-51)
         return pad(least, (0, grid.m - most), value=math.inf)
 
     def cost(self, n: int, m: int, d: int) -> float:

@@ -155,16 +155,17 @@ class Asking {
 
   bool ask() {
     const int64_t first = low_ / kScreenPanel, panels = (high_ - 1) / kScreenPanel + 1 - first;
-    int16_t* products = scratch_.products.get((panels + 1) * kScreenPanel);
+    int16_t* products = scratch_.products.get((panels + 1) * kScreenPanel + high_ - low_ + kSlack);
     int32_t* rounded = scratch_.rounded.get(codes_ / 2 + 1);
     const float unit = round_the_query(rounded);
     if (std::isnan(unit)) return true;
     const int16_t top = multiply(rounded, first, panels, products);
-    int32_t limit;  // what a product has to exceed
-    if (call_.slack)
-      limit = top - static_cast<int32_t>(std::min(std::floor(unit * call_.slack[h_]), 1.0 * kFar)) - 1;
-    else
-      limit = limit_of_share(products, panels, top);
+    if (call_.slack) {
+      const auto most = static_cast<int32_t>(std::min(std::floor(unit * call_.slack[h_]), 1.0 * kMost));
+      const Passed passed = best(products, first, panels, top, most);
+      return look_at(passed.keys, passed.count);
+    }
+    const int32_t limit = limit_of_share(products, panels, top);  // what a product has to exceed
     return limit < 32767 && look(products, first, panels, static_cast<int16_t>(std::max<int32_t>(limit, kHidden)));
   }
 
@@ -296,6 +297,23 @@ class Asking {
       passed.append<false>(marks, products, static_cast<int>((first + p) * kScreenPanel), nullptr);
     }
     return look_at(passed.keys, passed.count);
+  }
+
+  // The keys that lack no more than `most` to all better ones, whose products there is room for after all products.
+  Passed best(int16_t* products, int64_t first, int64_t panels, int16_t top, int32_t most) {
+    Passed passed{scratch_.listed.get(high_ - low_ + kSlack), products + (panels + 1) * kScreenPanel, 0};
+    // What the first keys say spares most of the others to be compared.
+    const int64_t some = std::min(panels * kScreenPanel, kCodeChunk * int64_t{1});
+    const int32_t first_reach = best_reach(products, some, top - most / 2, top - most, most);
+    const auto limit = static_cast<int16_t>(std::max<int32_t>(first_reach - 1, kHidden));
+    for (int64_t p = 0; p < panels; p += 2) {
+      const int16_t* two = products + p * kScreenPanel;
+      passed.append<true>(two_above(two, limit, (panels - p) * kScreenPanel), two,
+                          static_cast<int>((first + p) * kScreenPanel), nullptr);
+    }
+    const int32_t reach = passed.reach(first_reach, most);
+    passed.keep(reach);
+    return passed;
   }
 
   bool look_at(int* keys, int count) {

@@ -81,7 +81,7 @@ struct Appending {
 };
 
 // Attention over what an index says. Query i of sequence b sees the keys lows[b, i] … highs[b, i] - 1, of which it
-// looks at those with a product at most the head's slack below the best, or at the best, as many as the head's share.
+// looks at those whose product lacks at most the head's slack to all better ones, or at as many as the head's share.
 struct IndexCall {
   Problem problem;  // without pieces
   Index index;

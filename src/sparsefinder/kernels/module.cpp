@@ -237,7 +237,7 @@ void define_pieces(nb::module_& module) {
         held.eighth = nb::ndarray<>(ranks);
         return held;
       },
-      "Pairs whose product, both mapped and rounded, is at most the head's slack below the best of the row.",
+      "Pairs whose product, both mapped and rounded, lacks at most the head's slack to all better ones of the row.",
       nb::arg("q"), nb::arg("k"), nb::arg("query_maps"), nb::arg("key_maps"), nb::arg("slack"), nb::arg("ranks"),
       nb::arg("query_buckets").none(), nb::arg("key_buckets").none());
   module.def(

@@ -31,7 +31,7 @@ struct Piece {
   const int64_t* key_buckets = nullptr;    // [key_batch, key_heads, m, key_slots]
   int64_t key_batch = 1, key_heads = 1, query_slots = 0, key_slots = 0;
   // rule: products of codes, [batch, heads, n or m, rank], of which a head has ranks[head] even ones; a pair is in if
-  // its product reaches limits[batch, heads, n]: that, or that much below the best of the row if they are `relative`.
+  // its product reaches limits[batch, heads, n], or lacks no more than that to all better ones if they are `relative`.
   // With buckets, only pairs that share one are looked at. near: squared distances of points are up to radii[head].
   // Where there are no codes, they are made from tokens: mapped, rounded, and compared with the head's slack.
   const int8_t* query_codes = nullptr;

@@ -2,9 +2,9 @@
 // or a query looks at listed keys; what may still get weight stays in the query's list, every pair once.
 #pragma once
 
-#include "codes.h"
 #include "finish.h"
 #include "packed.h"
+#include "passed.h"
 #include "tile.h"
 
 namespace sparsefinder::KERNEL_NAMESPACE {
@@ -27,46 +27,6 @@ struct Scratch {
   static Scratch& mine() {
     static thread_local Scratch scratch;
     return scratch;
-  }
-};
-
-// The keys of a query that passed so far, and their products if the limit may still rise.
-struct Passed {
-  int* keys;
-  int16_t* products;
-  int count;
-
-  // Take over the marked keys of two panels: key `ids[bit]`, or first + bit. Mostly a few are marked, and how many
-  // cannot be foreseen: up to four are taken without a branch.
-  template <bool Rising>
-  KERNEL_INLINE void append(uint64_t marks, const int16_t* panels, int first, const int* ids) {
-    const int number = __builtin_popcountll(marks);
-    if (number == 0) return;
-    int* to = keys + count;
-    int16_t* values = Rising ? products + count : nullptr;
-    const auto take = [&](int place) {
-      const int bit = __builtin_ctzll(marks | uint64_t{1} << 63);
-      to[place] = ids ? ids[bit] : first + bit;
-      if (Rising) values[place] = panels[(bit & 32) + screen_place(bit & 31)];
-      marks &= marks - 1;
-    };
-    if (number <= 4)
-      for (int place = 0; place < 4; ++place) take(place);
-    else
-      for (int place = 0; place < number; ++place) take(place);
-    count += number;
-  }
-  // Keep those whose product is above the limit.
-  void keep_above(int16_t limit) {
-    int kept = 0;
-    for (int j = 0; j < count; ++j) {
-      const int key = keys[j];
-      const int16_t product = products[j];
-      keys[kept] = key;
-      products[kept] = product;
-      kept += product > limit;
-    }
-    count = kept;
   }
 };
 

@@ -10,9 +10,9 @@
 namespace sparsefinder::KERNEL_NAMESPACE {
 
 constexpr int32_t kNever = 1 << 20;  // no product reaches it
-constexpr int32_t kFar = 1 << 17;    // more than any difference of two products
+constexpr int32_t kMost = 1 << 30;   // a limit that nothing exceeds
 
-// Products of codes against a limit of the row.
+// Products of codes that are among the best of their row.
 template <int Depth>
 class RuleWalk {
  public:
@@ -49,14 +49,19 @@ class RuleWalk {
   int count_ = 0;   // of the queries that are looked at together
   CodeRows codes_;  // no key may be seen by a query that none could pass
   int16_t tops_[kCodeRows];
-  int32_t given_[kCodeRows];  // their limits
+  int32_t given_[kCodeRows];     // their limits: what may be lacking to all better ones, or what has to be reached
+  int32_t reach_[kCodeRows];     // what a product has to reach: no less with every key that is seen
+  int64_t compared_[kCodeRows];  // how many keys that is of
   Passed passed_[kCodeRows];
+  double depth_ = 0.5;  // how far below the best the last row was looked at, of what its limit allowed
 
-  // What a product has to exceed, with the best that was seen so far.
-  int16_t limit(int r) const {
-    const int64_t reach = piece_.relative ? int64_t{tops_[r]} - given_[r] : given_[r];
-    return static_cast<int16_t>(std::clamp<int64_t>(reach - 1, kHidden, 32767));
+  // Before anything is compared with all better ones: it may not lack more to the best of them.
+  void see_top(int r, int16_t top) {
+    tops_[r] = std::max(tops_[r], top);
+    if (piece_.relative) reach_[r] = std::max(reach_[r], tops_[r] - given_[r]);
   }
+  // What a product has to exceed.
+  int16_t limit(int r) const { return static_cast<int16_t>(std::clamp<int32_t>(reach_[r] - 1, kHidden, 32767)); }
 
   // Every pair is in, and most of them can be proven to get no weight.
   void screen_all() {
@@ -94,6 +99,8 @@ class RuleWalk {
     codes_.clear_rest();
     for (int r = 0; r < kCodeRows; ++r) {
       tops_[r] = kHidden;
+      reach_[r] = piece_.relative ? -kMost : given_[r];
+      compared_[r] = 0;
       passed_[r] = {keys + r * room, products + kCodeRows * kCodeChunk + r * room, 0};
     }
   }
@@ -123,7 +130,7 @@ class RuleWalk {
         spread_codes(codes, rank_, codes_.queries + (r + i) * codes_.pairs);
         // A query that is not finite may see nothing; if it sees something, that is found out where it is scaled.
         const double below = std::isnan(unit) ? 0.0 : std::floor(unit * piece_.slack[share_.h]);
-        given_[r + i] = static_cast<int32_t>(std::min(below, 1.0 * kFar));
+        given_[r + i] = static_cast<int32_t>(std::min(below, 1.0 * kMost));
       }
     }
   }
@@ -133,24 +140,40 @@ class RuleWalk {
     each_chunk(share_, start_, codes_, [&](int64_t chunk, int64_t stop) {
       codes_.multiply(panels_ + chunk / kScreenPanel * bytes_, chunk, stop);
       for (int r = 0; r < count_; ++r) {
-        tops_[r] = std::max(tops_[r], codes_.tops[r]);
-        if (codes_.tops[r] > limit(r)) pass(r, chunk, std::min(stop, codes_.seen[r]));
+        see_top(r, codes_.tops[r]);
+        if (codes_.tops[r] <= limit(r)) continue;
+        const int64_t last = std::min(stop, codes_.seen[r]);
+        piece_.relative ? compare(r, chunk, last) : pass<false>(r, chunk, last);
       }
     });
   }
 
-  void pass(int r, int64_t chunk, int64_t stop) {
-    // In a first chunk that is the last, the best is known before anything passes.
-    rises(r) ? pass<true>(r, chunk, stop) : pass<false>(r, chunk, stop);
+  // Keys of a chunk, compared with each other and with all before them.
+  void compare(int r, int64_t chunk, int64_t stop) {
+    // A few that passed before say less than what is new: that by itself, first.
+    if (compared_[r] < stop - chunk) {
+      const int64_t padded = (stop - chunk + kScreenPanel - 1) / kScreenPanel * kScreenPanel;
+      const int32_t guess = tops_[r] - static_cast<int32_t>(depth_ * given_[r]);
+      reach_[r] = best_reach(codes_.of(r), padded, guess, reach_[r], given_[r]);
+      depth_ = (tops_[r] - reach_[r]) / (given_[r] + 1.0);
+    }
+    compared_[r] += stop - chunk;
+    if (!several(r)) return pass<false>(r, chunk, stop);
+    const bool more = passed_[r].count > 0;
+    pass<true>(r, chunk, stop);
+    if (more) reach_[r] = passed_[r].reach(reach_[r], given_[r]);
   }
-  template <bool Rising>
+  // Whether a row is compared in parts, so that what passed may turn out to lack too much.
+  bool several(int r) const { return piece_.query_buckets || codes_.seen[r] > kCodeChunk; }
+
+  template <bool Products>
   void pass(int r, int64_t chunk, int64_t stop) {
     const int16_t least = limit(r);
     const int16_t* products = codes_.of(r);
     for (int64_t j = chunk; j < stop; j += 2 * kScreenPanel, products += 2 * kScreenPanel)
-      passed_[r].template append<Rising>(two_above(products, least, stop - j), products, static_cast<int>(j), nullptr);
+      passed_[r].template append<Products>(two_above(products, least, stop - j), products, static_cast<int>(j),
+                                           nullptr);
   }
-  bool rises(int r) const { return piece_.query_buckets || codes_.seen[r] > kCodeChunk; }
 
   // The keys of the query's buckets only, one query at a time.
   void scan_buckets() {
@@ -177,16 +200,18 @@ class RuleWalk {
       multiply_panels<1>(codes_.queries, codes_.pairs, panel + whole * bytes_, 1, last, kCodeChunk, &top);
       tops_[0] = std::max(tops_[0], hide(last, stop - chunk - whole * kScreenPanel));
     }
+    see_top(0, tops_[0]);
     const int16_t least = limit(0);
     const int16_t* found = codes_.products;
     for (int64_t j = chunk; j < stop; j += 2 * kScreenPanel, found += 2 * kScreenPanel)
       passed_[0].template append<true>(two_above(found, least, stop - j), found, 0, keys + j);
+    if (piece_.relative) reach_[0] = passed_[0].reach(reach_[0], given_[0]);
   }
 
-  // Look at what passed with the best that any key turned out to have.
+  // Look at what passed, once all better ones are known.
   void look(int r) {
+    if (piece_.relative && several(r)) passed_[r].keep(reach_[r]);
     share_.plan.pieces[index_].reached[first_row_ + start_ + r] = codes_.seen[r] ? limit(r) + 1 : kNever;
-    if (rises(r)) passed_[r].keep_above(limit(r));
     rows_.look_at(index_, start_ + r, passed_[r].keys, passed_[r].count);
   }
 };

@@ -197,22 +197,56 @@ def attend(q, k, v, out, place, kept, lists, strengths, scale, groups, tops, bou
 
 
 @triton.jit
-def best(place, kept, limits, reach, rows: tl.constexpr, columns: tl.constexpr):
-    """What the products of a rule have to reach: the best that each query may see, less its limit."""
-    tile, head = tl.program_id(0), tl.program_id(1)
-    b = head // place.heads
-    i, real = tile_of(None, tile, head, place.n, rows)
+def _compared(place, kept, head, other, i, real, columns: tl.constexpr):
+    """The products of some queries with one tile of keys, and which of these they compare."""
+    j, real_keys = tile_of(None, other, head, place.m, columns)
     first_query, first_key = head.to(tl.int64) * place.n, head.to(tl.int64) * place.m
+    inside = visible(place, head // place.heads, i, j, real, real_keys)
+    if kept.among_queries is not None:
+        inside = inside & shared(
+            kept.among_queries, kept.among_keys, first_query, first_key, i, j, real, real_keys,
+            kept.among_query_slots, kept.among_key_slots,
+        )  # fmt: skip
+    return products(kept, first_query, first_key, i, j, real, real_keys), inside
+
+
+@triton.jit
+def best(place, kept, limits, reach, rows: tl.constexpr, columns: tl.constexpr):
+    """What the products of a rule have to reach, to lack no more than the limit of their row to all better ones.
+
+    That is u less than the best: the greatest whole number for which Σ (u − x)² ≤ limit² over the x < u, which are how
+    much products are below the best. Found from above by Newton's method, where no step leads too low as the root of
+    the sum is convex, and checked in whole numbers.
+    """
+    tile, head = tl.program_id(0), tl.program_id(1)
+    i, real = tile_of(None, tile, head, place.n, rows)
+    at = head.to(tl.int64) * place.n + i
     highest = tl.full((rows,), -32768, tl.int32)
     for other in range(tl.cdiv(place.m, columns)):
-        j, real_keys = tile_of(None, other, head, place.m, columns)
-        inside = visible(place, b, i, j, real, real_keys)
-        if kept.among_queries is not None:
-            inside = inside & shared(
-                kept.among_queries, kept.among_keys, first_query, first_key, i, j, real, real_keys,
-                kept.among_query_slots, kept.among_key_slots,
-            )  # fmt: skip
-        product = products(kept, first_query, first_key, i, j, real, real_keys)
+        product, inside = _compared(place, kept, head, other, i, real, columns)
         highest = tl.maximum(highest, tl.max(tl.where(inside, product, -32768), 1))
-    limit = tl.load(limits + first_query + i, mask=real, other=0)
-    tl.store(reach + first_query + i, highest - limit, mask=real)
+    limit = tl.load(limits + at, mask=real, other=0)
+    square = limit.to(tl.int64) * limit
+    # No two products are further apart than 16 bits say.
+    u = tl.minimum(limit, 65536).to(tl.int64)
+    found = limit <= 0
+    while tl.min(found.to(tl.int32), 0) == 0:
+        number = tl.zeros((rows,), tl.int64)
+        total = tl.zeros((rows,), tl.int64)
+        squares = tl.zeros((rows,), tl.int64)
+        for other in range(tl.cdiv(place.m, columns)):
+            product, inside = _compared(place, kept, head, other, i, real, columns)
+            x = (highest[:, None] - product).to(tl.int64)
+            inside = inside & (x < u[:, None])
+            x = tl.where(inside, x, 0)
+            number += tl.sum(inside.to(tl.int64), 1)
+            total += tl.sum(x, 1)
+            squares += tl.sum(x * x, 1)
+        reached = number * u * u - 2 * total * u + squares
+        found = found | (reached <= square)
+        root, slope = tl.sqrt(reached.to(tl.float64)), tl.maximum(number * u - total, 1).to(tl.float64)
+        step = (root - limit.to(tl.float64)) * root / slope
+        # What is rounded the wrong way is found to be too much in the next turn, and one less is tried.
+        u = tl.where(found, u, tl.minimum(u - 1, tl.floor(u.to(tl.float64) - step + 0.5).to(tl.int64)))
+    # A limit below 0 lets nothing pass.
+    tl.store(reach + at, highest - tl.minimum(limit, u.to(tl.int32)), mask=real)

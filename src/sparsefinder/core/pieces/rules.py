@@ -1,6 +1,6 @@
 """Rules: a pair is in if a few numbers of its query and its key say so. Evaluated where they are used, never listed.
 
-*Rule*: the product of two codes, vectors of a few whole numbers, reaches a limit of the row. *Sketched*: the same, of
+*Rule*: the product of two codes, vectors of a few whole numbers, is among the best of the row. *Sketched*: the same, of
 codes that are made where they are used too. *Near*: two points are at most so far apart. Whole numbers, and sums in a
 fixed order, so that whoever evaluates a rule gets the same pairs.
 """
@@ -22,10 +22,10 @@ from ..mapping import mapped
 from .base import Index, Truth, ramp
 from .buckets import Buckets
 
-__all__ = ["EveryPair", "Near", "Rule", "Sketched", "apart"]
+__all__ = ["EveryPair", "Near", "Rule", "Sketched", "apart", "best_of", "lacking", "limits_of"]
 
-# More than any difference of two products.
-FAR = 1 << 17
+# More than any difference of two products, and a limit that nothing exceeds.
+FAR, MOST = 1 << 17, 1 << 30
 
 
 class EveryPair(ABC):
@@ -53,13 +53,14 @@ class EveryPair(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Rule(EveryPair):
-    """Pairs whose product of codes reaches a limit of the row.
+    """Pairs whose product of codes is among the best of the row.
 
     queries, keys: their codes, each from −127 to 127, such that no product of two exceeds 16 bits.
-    limits: so much below the best product of the row, −1 for nothing at all; or, not `relative`, the limit itself.
-    grid: where the best of a row is looked for: among what it may see.
+    limits: what a pair may lack to the better ones of its row (`lacking`), −1 for nothing at all; or, not `relative`,
+    what its product has to reach.
+    grid: where the better ones are looked for: among what a row may see.
     ranks: how many codes each head has, an even number; what comes after them is zero in the queries.
-    among: only pairs that share a bucket are looked at, and the best is the best of these.
+    among: only pairs that share a bucket are looked at, and compared with each other.
     """
 
     queries: Int[Tensor, "batch heads n r"]
@@ -87,12 +88,11 @@ class Rule(EveryPair):
         if not self.relative:
             return self.limits
         grid = self.grid
-        best = torch.full(self.limits.shape, -(1 << 15), device=grid.device, dtype=torch.int32)
-        if grid.m:
-            for queries in chunks(grid.n, grid.batch * grid.heads * grid.m):
-                hidden = ~self._looked_at(grid, queries)
-                best[:, :, queries] = self.products(queries).masked_fill(hidden, -(1 << 15)).amax(-1).int()
-        return best - self.limits
+        reach = torch.full(self.limits.shape, FAR, device=grid.device, dtype=torch.int32)
+        for queries in chunks(grid.n if grid.m else 0, grid.batch * grid.heads * grid.m):
+            products = self.products(queries).masked_fill(~self._looked_at(grid, queries), -torch.inf)
+            reach[:, :, queries] = best_of(products, self.limits[:, :, queries])
+        return reach
 
     def _looked_at(self, grid: Grid, queries: slice) -> Truth:
         b, i, j = (torch.arange(size, device=grid.device) for size in (grid.batch, grid.n, grid.m))
@@ -113,11 +113,11 @@ class Rule(EveryPair):
 
 @dataclass(frozen=True, eq=False)
 class Sketched(EveryPair):
-    """Pairs whose product, after both were mapped and rounded, is at most `slack` below the best of the row.
+    """Pairs whose product, after both were mapped and rounded, lacks at most `slack` to the better ones of the row.
 
     q, k: queries and keys; heads may share keys in groups.
     query_maps, key_maps: where products are scores.
-    slack, ranks: per head, a difference of scores, and how many dimensions count, none for every pair.
+    slack, ranks: per head, what a score may lack, and how many dimensions count, none for every pair.
     """
 
     q: Float[Tensor, "batch heads n d"]
@@ -140,7 +140,7 @@ class Sketched(EveryPair):
         inside = torch.arange(self.query_maps.shape[-1], device=self.q.device) < self.ranks[:, None, None]
         queries, units = query_codes(torch.where(inside, mapped(self.q, self.query_maps), 0.0))
         keys = key_codes(torch.where(inside, mapped(self.k, self.key_maps), 0.0))
-        limits = (units.double() * self.slack[:, None]).floor().clamp(max=FAR).int()
+        limits = limits_of(units, self.slack)
         return Rule(queries, keys, limits, self.grid, self.ranks + self.ranks % 2, among=self.among)
 
     def contains(self, grid: Grid, b: Index, h: Index, i: Index, j: Index) -> Truth:
@@ -166,6 +166,33 @@ class Near(EveryPair):
 
     def mask(self, grid: Grid, queries: slice) -> Truth:
         return apart(self.queries[:, :, queries, None], self.keys[:, :, None]) <= self.radii[:, None, None]
+
+
+def lacking(products: Float[Tensor, "*rows m"]) -> Float[Tensor, "*rows m"]:
+    """What each product of a row lacks to all better ones: the root of the sum of squared differences, rounded up.
+
+    What 1.5-entmax gives weight to lacks less than 1 (of scores that are halved): where many are as good as the best,
+    one has to be closer to it than where the best stands alone. Infinite where a product is −∞.
+    """
+    ordered, places = products.double().sort(-1, descending=True)
+    seen = ordered > -torch.inf
+    below = torch.where(seen, ordered[..., :1] - ordered, 0.0)
+    # Σ (xⱼ − xᵢ)² over all i before j, of whole numbers that floats of 64 bits hold exactly.
+    better = torch.arange(1, below.shape[-1] + 1, dtype=torch.float64, device=below.device)
+    squares = better * below.square() - 2 * below * below.cumsum(-1) + below.square().cumsum(-1)
+    lacks = torch.where(seen, squares.sqrt().ceil(), torch.inf)
+    return torch.empty_like(lacks).scatter_(-1, places, lacks)
+
+
+def best_of(products: Float[Tensor, "*rows m"], limits: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+    """What a product has to reach to lack no more than the limit of its row; `FAR` where none does."""
+    inside = lacking(products) <= limits[..., None]
+    return products.masked_fill(~inside, FAR).amin(-1).int()
+
+
+def limits_of(units: Float[Tensor, "batch heads n"], slack: Float[Tensor, " heads"]) -> Int[Tensor, "batch heads n"]:
+    """What products may lack where scores may lack `slack`, of which units make a whole number."""
+    return (units.double() * slack[:, None]).floor().clamp(max=MOST).int()
 
 
 def apart(q: Float[Tensor, "*shape r"], k: Float[Tensor, "*shape2 r"]) -> Tensor:

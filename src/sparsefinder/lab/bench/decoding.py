@@ -42,7 +42,7 @@ from .ways import WAYS, Filled, Kept, Way
 __all__ = ["DECODE", "decode", "read_decode"]
 
 # Changes when points change for reasons that no option shows.
-VERSION = 2
+VERSION = 3
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
 # The last queries before a length, of which recall is measured, and tokens that perplexity is.
 QUERIES, TOKENS = 32, 128

@@ -32,7 +32,7 @@ from .settings import Setting, expand_all
 __all__ = ["fit", "fit_settings", "settings_of"]
 
 # Changes when what is fitted changes for reasons that no recipe shows.
-VERSION = 5
+VERSION = 6
 # Sequences that dials are set on, at most.
 MOST_HELD = 32
 Work = Callable[[RunFolder, Recipe, Site, Sequence["_Task"]], None]
