@@ -212,7 +212,8 @@ class Sparsefinder(Mapping[Site, Finder]):
             raise InputError("path", path, want)
         config = read_json(folder / CONFIG)
         if config.get("format") != FORMAT:
-            raise InputError("path", f"{path} of format {config.get('format')}", f"finders of format {FORMAT}")
+            got = f"{path} of format {config.get('format')}"
+            raise InputError("path", got, f"finders of format {FORMAT}: fit them again")
         if not (folder / TENSORS).is_file():
             raise InputError("path", f"{path} without {TENSORS}", want)
         with reading(folder / TENSORS):

@@ -303,7 +303,7 @@ class Asking {
   Passed best(int16_t* products, int64_t first, int64_t panels, int16_t top, int32_t most) {
     Passed passed{scratch_.listed.get(high_ - low_ + kSlack), products + (panels + 1) * kScreenPanel, 0};
     // What the first keys say spares most of the others to be compared.
-    const int64_t some = std::min(panels * kScreenPanel, kCodeChunk * int64_t{1});
+    const int64_t some = std::min<int64_t>(panels * kScreenPanel, kCodeChunk);
     const int32_t first_reach = best_reach(products, some, top - most / 2, top - most, most);
     const auto limit = static_cast<int16_t>(std::max<int32_t>(first_reach - 1, kHidden));
     for (int64_t p = 0; p < panels; p += 2) {

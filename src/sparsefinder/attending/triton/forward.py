@@ -214,9 +214,8 @@ def _compared(place, kept, head, other, i, real, columns: tl.constexpr):
 def best(place, kept, limits, reach, rows: tl.constexpr, columns: tl.constexpr):
     """What the products of a rule have to reach, to lack no more than the limit of their row to all better ones.
 
-    That is u less than the best: the greatest whole number for which Σ (u − x)² ≤ limit² over the x < u, which are how
-    much products are below the best. Found from above by Newton's method, where no step leads too low as the root of
-    the sum is convex, and checked in whole numbers.
+    That is the least whole number t for which Σ (p − t)² ≤ limit² over the products p > t: as in `kernels/passed.h`,
+    from below by Newton's method, where no step leads too far as the root of the sum is convex.
     """
     tile, head = tl.program_id(0), tl.program_id(1)
     i, real = tile_of(None, tile, head, place.n, rows)
@@ -227,26 +226,23 @@ def best(place, kept, limits, reach, rows: tl.constexpr, columns: tl.constexpr):
         highest = tl.maximum(highest, tl.max(tl.where(inside, product, -32768), 1))
     limit = tl.load(limits + at, mask=real, other=0)
     square = limit.to(tl.int64) * limit
-    # No two products are further apart than 16 bits say.
-    u = tl.minimum(limit, 65536).to(tl.int64)
-    found = limit <= 0
+    # Products have 16 bits: there is nothing below.
+    t = tl.maximum(highest - limit, -32768)
+    found = tl.zeros((rows,), tl.int1)
     while tl.min(found.to(tl.int32), 0) == 0:
-        number = tl.zeros((rows,), tl.int64)
         total = tl.zeros((rows,), tl.int64)
         squares = tl.zeros((rows,), tl.int64)
         for other in range(tl.cdiv(place.m, columns)):
             product, inside = _compared(place, kept, head, other, i, real, columns)
-            x = (highest[:, None] - product).to(tl.int64)
-            inside = inside & (x < u[:, None])
-            x = tl.where(inside, x, 0)
-            number += tl.sum(inside.to(tl.int64), 1)
-            total += tl.sum(x, 1)
-            squares += tl.sum(x * x, 1)
-        reached = number * u * u - 2 * total * u + squares
-        found = found | (reached <= square)
-        root, slope = tl.sqrt(reached.to(tl.float64)), tl.maximum(number * u - total, 1).to(tl.float64)
-        step = (root - limit.to(tl.float64)) * root / slope
-        # What is rounded the wrong way is found to be too much in the next turn, and one less is tried.
-        u = tl.where(found, u, tl.minimum(u - 1, tl.floor(u.to(tl.float64) - step + 0.5).to(tl.int64)))
-    # A limit below 0 lets nothing pass.
-    tl.store(reach + at, highest - tl.minimum(limit, u.to(tl.int32)), mask=real)
+            more = tl.where(inside, tl.maximum(product - t[:, None], 0), 0).to(tl.uint32)
+            # The halves of squares, of 32 bits, by themselves: sums of 64 bits take too many registers.
+            square_of = more * more
+            high, low = tl.sum((square_of >> 16).to(tl.int32), 1), tl.sum((square_of & 65535).to(tl.int32), 1)
+            total += tl.sum(more.to(tl.int32), 1)
+            squares += high.to(tl.int64) * 65536 + low
+        found = squares <= square
+        root = tl.sqrt(squares.to(tl.float64))
+        step = (root - limit.to(tl.float64)) * root / tl.maximum(total, 1).to(tl.float64)
+        # More than rounding in float64 takes away, so that no step is too long.
+        t = tl.where(found, t, t + tl.maximum(tl.ceil(step - 1e-6).to(tl.int32), 1))
+    tl.store(reach + at, t, mask=real)

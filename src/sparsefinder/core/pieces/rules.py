@@ -24,7 +24,7 @@ from .buckets import Buckets
 
 __all__ = ["EveryPair", "Near", "Rule", "Sketched", "apart", "best_of", "lacking", "limits_of"]
 
-# More than any difference of two products, and a limit that nothing exceeds.
+# More than any difference of two products, and a limit that nothing exceeds (kMost of the kernels).
 FAR, MOST = 1 << 17, 1 << 30
 
 
