@@ -201,13 +201,17 @@ def survives_saving(one: Finder, scene: Scene) -> None:
 
 
 def says_what_it_is(one: Finder, scene: Scene) -> None:
-    """A name, a label, a first sentence, and a cost that is no more than that of the scores."""
+    """A name, a label, a first sentence, a cost no more than that of the scores, and no more bytes than the keys."""
     about = one.about
     assert about.name, "no name"
     assert about.label, "no label"
     assert (type(one).__doc__ or "").strip(), "no docstring: its first line is what people read of it"
     assert all(dial.field in {each.name for each in fields(one)} for dial in about.dials), "a dial that is no field"
     assert 0 <= one.cost(1000, 1000, 64) <= 1000 * 1000 * 64, "predicting costs more than the scores"
+    bytes_read = [one.reads(1000, m, 64) for m in (1, 10, 500, 1000)]
+    assert bytes_read[0] >= 0, "fewer bytes read than none"
+    assert bytes_read == sorted(bytes_read), "fewer bytes read of more keys"
+    assert bytes_read[-1] <= 4 * 1000 * 64, "predicting reads more than the keys"
 
 
 Law = Callable[[Finder, Scene], None]

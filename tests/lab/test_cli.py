@@ -128,7 +128,7 @@ def test_no_number_is_cut_on_a_terminal_of_any_width(run: Path, columns: int, op
             for text in (said, wide)
         )
         assert cells == whole
-        assert len(whole) == (9 if options else 6)
+        assert len(whole) == (10 if options else 6)
 
 
 def test_what_is_not_reached_is_told_from_what_is_not_measured(run: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from operator import or_
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -27,9 +27,10 @@ from ..learning.projection import Projection
 from ..learning.sample import Sample, batches, mapped
 from .about import About, Dial, Place
 from .how import Fitting
+from .reading import of_keys
 
 __all__ = [
-    "Assigned", "Cascade", "Finder", "Fitting", "Keys", "Learned", "Queries", "Several", "Union", "of_heads", "roles",
+    "Assigned", "Cascade", "Finder", "Fitting", "Keys", "Learned", "Queries", "Several", "Union", "roles",
 ]  # fmt: skip
 
 Queries = Float[Tensor, "batch heads n d"]
@@ -150,6 +151,17 @@ class Finder(ABC):
         """Multiplications that predicting takes per head, to set beside the n · m · d of the scores themselves."""
         return 0.0
 
+    def reads(self, n: int, m: int, d: int) -> float:
+        """Bytes about m keys that finding reads for a query of a head, the mean of n, to set beside the 4 · m · d of
+        the keys themselves in float32.
+
+        What is made of keys as they come is kept, and making it is no reading. Codes and hashes have their bits; all
+        other numbers, which cluster or bucket a key is in among them, 4 bytes. Centroids that a query is compared with
+        stand for keys, and count; maps and the planes of hashes do not. What stands for several queries, as their mean
+        does, reads once for all of them.
+        """
+        return 0.0
+
     def among(self, first: Graph, q: Queries, k: Keys) -> Graph:
         """What of a graph this finder predicts too: the second stage of a cascade."""
         return first & self.on(q, k, first.grid)
@@ -249,6 +261,9 @@ class Union(Several):
     def cost(self, n: int, m: int, d: int) -> float:
         return sum(each.cost(n, m, d) for each in self.finders)
 
+    def reads(self, n: int, m: int, d: int) -> float:
+        return sum(each.reads(n, m, d) for each in self.finders)
+
 
 @dataclass(frozen=True)
 class Cascade(Several):
@@ -269,25 +284,14 @@ class Cascade(Several):
         """At most: what the first stage leaves out costs the others nothing."""
         return min(sum(each.cost(n, m, d) for each in self.finders), float(n) * m * d)
 
+    def reads(self, n: int, m: int, d: int) -> float:
+        """At most, as with cost."""
+        return min(sum(each.reads(n, m, d) for each in self.finders), of_keys(m, d))
+
 
 def roles(kind: type[Finder]) -> list[tuple[str, str]]:
     """The fields of a method and what each is for: "use", "fit", "maps", "learned" or "run"."""
     return [(each.name, each.metadata.get("role", "use")) for each in fields(kind)]
-
-
-def of_heads(finder: Finder, heads: Int[Tensor, " some"]) -> Finder:
-    """The finder for some of its heads. Every tensor of a finder has one entry per head."""
-    if isinstance(finder, Several):
-        return type(finder)(tuple(of_heads(each, heads) for each in finder.finders))
-    changed: dict[str, Any] = {}
-    for field in fields(finder):
-        value = getattr(finder, field.name)
-        if isinstance(value, Tensor):
-            changed[field.name] = value[heads.to(value.device)]
-        elif isinstance(value, Projection):
-            queries = value.queries[heads]
-            changed[field.name] = Projection(queries, queries if value.shared else value.keys[heads])
-    return replace(finder, **changed) if changed else finder
 
 
 def _parts(kind: type[Several], one: Finder) -> tuple[Finder, ...]:

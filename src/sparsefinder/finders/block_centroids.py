@@ -18,6 +18,7 @@ from .base import Fitting, Keys, Learned, Queries, Settings
 from .centroids import check_centroids, cluster, ranks, slots
 from .checks import whole
 from .fixed import fixed
+from .reading import of_blocks
 from .registry import register
 from .tiles import check_pooling, chosen_blocks, compared_blocks, legal_blocks
 
@@ -150,3 +151,7 @@ class BlockCentroids(Learned):
         queries, keys = -(-n // self.block), -(-m // self.block)
         maps = 0 if self.projection is None else (n + m) * d * r
         return float((queries + keys) * self.clusters + queries * keys) * size + maps
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        size = d if self.centroids is None else self.centroids.shape[-1]
+        return of_blocks(n, m, self.block, size, besides=self.clusters)

@@ -20,6 +20,7 @@ from ..core.layout import Grid
 from .about import RUN, Place
 from .base import Finder, Keys, Queries, Settings
 from .checks import between, whole
+from .reading import of_blocks
 from .tiles import legal_blocks
 
 __all__ = ["BlocksByMass", "mass_before", "softmax_seen", "within"]
@@ -86,6 +87,9 @@ class BlocksByMass(Finder):
         """The least masses, infinite for blocks of which nothing may be seen."""
         legal = legal_blocks(grid, self.block, 0, 0, rows)
         return self.least(q, k, grid, rows).masked_fill(~legal, math.inf)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_blocks(n, m, self.block, d)
 
     def factor(self, d: int) -> float:
         """What scores are multiplied by."""

@@ -22,6 +22,7 @@ from .base import Finder, Keys, Queries, Settings
 from .centroids import ranks, slots
 from .checks import whole
 from .fixed import fixed
+from .reading import of_blocks
 from .registry import register
 from .tiles import check_pooling, chosen_blocks, compared_blocks, legal_blocks
 
@@ -107,3 +108,7 @@ class BlockTopK(Finder):
         r = d if self.projection is None else self.projection.queries.shape[-1]
         blocks = math.ceil(n / self.block) * math.ceil(m / self.block)
         return float(blocks) * r + (0 if self.projection is None else (n + m) * d * r)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        r = d if self.projection is None else self.projection.queries.shape[-1]
+        return of_blocks(n, m, self.block, r * (self.block if self.pooling == "concat" else 1))

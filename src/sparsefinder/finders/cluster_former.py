@@ -22,6 +22,7 @@ from .about import FIT, LEARNED, About, Look
 from .base import Fitting, Keys, Learned, Queries
 from .centroids import check_centroids, cluster, nearest
 from .checks import whole
+from .reading import of_keys
 from .registry import register
 
 __all__ = ["ClusterFormer"]
@@ -104,3 +105,7 @@ class ClusterFormer(Learned):
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.projection is None else self.projection.queries.shape[-1]
         return float(n + m) * r * (self.clusters + (0 if self.projection is None else d))
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        r = d if self.centroids is None else self.centroids.shape[-1]
+        return of_keys(m, 1) + of_keys(self.clusters, r)

@@ -14,6 +14,7 @@ from ..core.layout import Grid
 from .about import RUN, About, Dial, Look
 from .base import Finder, Keys, Queries, Settings
 from .checks import between, whole
+from .reading import of_keys
 from .registry import register
 from .shares import Scores, best_share, least_shares, plain
 
@@ -87,6 +88,9 @@ class ClusteredAttention(Finder):
     def cost(self, n: int, m: int, d: int) -> float:
         compared = float(n) * self.clusters * self.iterations * -(-self.bits // WORD)
         return float(n) * self.bits * (d + 1) + compared + float(self.clusters) * m * d
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_keys(m, d) * min(self.clusters, n) / max(1, n)
 
 
 def _clusters(

@@ -16,6 +16,7 @@ from ..learning.projection import Projection
 from .about import LEARNED, About, Dial, Look
 from .base import Finder, Keys, Queries, Settings
 from .checks import at_least, rounded_down
+from .reading import of_keys
 from .registry import register
 
 __all__ = ["Distance"]
@@ -64,3 +65,7 @@ class Distance(Finder):
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.projection is None else self.projection.queries.shape[-1]
         return float(n) * m * r + (0 if self.projection is None else (n + m) * d * r)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        r = d if self.projection is None else self.projection.queries.shape[-1]
+        return of_keys(m, r)

@@ -19,6 +19,7 @@ from ..learning.sample import Sample
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Fitting, Keys, Learned, Queries, Settings
 from .checks import between, whole
+from .reading import of_keys
 from .registry import register
 from .shares import Scores, best_share, least_shares, plain
 
@@ -101,6 +102,9 @@ class LightningIndexer(Learned):
     def cost(self, n: int, m: int, d: int) -> float:
         wide = self.indexers * (self.r + 1)
         return float(n) * m * wide + float(n) * d * wide + float(m) * d * self.r
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_keys(m, self.r)
 
 
 def _scores(q: Tensor, k: Tensor, query_maps: Tensor, key_maps: Tensor, gates: Tensor) -> Scores:

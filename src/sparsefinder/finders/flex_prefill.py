@@ -18,6 +18,7 @@ from .base import Keys, Queries, Settings
 from .block_mass import BlocksByMass, mass_before, softmax_seen, within
 from .checks import at_least
 from .last_queries import LastQueries, graph_of_lines, needed_of_lines
+from .reading import of_keys
 from .registry import register
 from .tiles import compared_blocks, legal_blocks
 
@@ -111,3 +112,7 @@ class FlexPrefill(BlocksByMass):
     def cost(self, n: int, m: int, d: int) -> float:
         blocks = float(-(-n // self.block)) * -(-m // self.block)
         return min((float(min(self.block, n)) * m + blocks) * d, float(n) * m * d)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        of_last = of_keys(m, d) * min(self.block, n) / max(1, n)
+        return min(super().reads(n, m, d) + of_last, of_keys(m, d))

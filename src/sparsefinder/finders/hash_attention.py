@@ -115,6 +115,9 @@ class HashAttention(Learned):
         hidden = d if self.hidden is None else self.hidden
         return float(n + m) * hidden * (d + self.bits) + float(n) * m * -(-self.bits // WORD)
 
+    def reads(self, n: int, m: int, d: int) -> float:
+        return float(m) * self.bits / 8
+
 
 def _network(
     tokens: Float[Tensor, "batch token_heads length d"],

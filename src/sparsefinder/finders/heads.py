@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -13,10 +14,11 @@ from ..core.graph import Graph
 from ..core.layout import Grid
 from ..core.pieces import Band, Bands, Blocks, Buckets, Columns, Index, Near, Pairs, Piece, Rows, Rule, Truth
 from ..errors import InputError
+from ..learning.projection import Projection
 from .about import About, Place
-from .base import Finder, Keys, Queries, of_heads
+from .base import Finder, Keys, Queries, Several
 
-__all__ = ["Heads"]
+__all__ = ["Heads", "of_heads"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,24 @@ class Heads(Finder):
 
     def cost(self, n: int, m: int, d: int) -> float:
         return sum(self.finders[one].cost(n, m, d) for one in self.which) / max(1, len(self.which))
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return sum(self.finders[one].reads(n, m, d) for one in self.which) / max(1, len(self.which))
+
+
+def of_heads(finder: Finder, heads: Int[Tensor, " some"]) -> Finder:
+    """The finder for some of its heads. Every tensor of a finder has one entry per head."""
+    if isinstance(finder, Several):
+        return type(finder)(tuple(of_heads(each, heads) for each in finder.finders))
+    changed: dict[str, Any] = {}
+    for field in fields(finder):
+        value = getattr(finder, field.name)
+        if isinstance(value, Tensor):
+            changed[field.name] = value[heads.to(value.device)]
+        elif isinstance(value, Projection):
+            queries = value.queries[heads]
+            changed[field.name] = Projection(queries, queries if value.shared else value.keys[heads])
+    return replace(finder, **changed) if changed else finder
 
 
 def _spread(piece: Piece, heads: Int[Tensor, " some"], grid: Grid, total: int) -> Piece:

@@ -17,6 +17,7 @@ from .about import FIT, LEARNED, About, Dial, Look
 from .base import Assigned, Fitting, Keys, Learned, Queries, Settings
 from .centroids import check_centroids, cluster, first_in_common, nearest, ranks, slots
 from .checks import between, whole
+from .reading import of_keys, per_head
 from .registry import register
 
 __all__ = ["KMeans"]
@@ -80,3 +81,7 @@ class KMeans(Learned):
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.centroids is None else self.centroids.shape[-1]
         return float(n + m) * r * (self.clusters + (0 if self.projection is None else d))
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        r = d if self.centroids is None else self.centroids.shape[-1]
+        return of_keys(m, 1) * per_head(self.top_k) + of_keys(self.clusters, r)

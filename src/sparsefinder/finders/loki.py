@@ -16,6 +16,7 @@ from ..learning.sample import Sample
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Fitting, Keys, Learned, Queries, Settings
 from .checks import between, whole
+from .reading import of_keys
 from .registry import register
 from .shares import best_share, least_shares, plain
 
@@ -70,3 +71,6 @@ class Loki(Learned):
     def cost(self, n: int, m: int, d: int) -> float:
         r = min(self.r, d)
         return r * (float(n) * m + float(n + m) * d)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_keys(m, min(self.r, d))

@@ -17,6 +17,7 @@ from .block_mass import within
 from .centroids import ranks
 from .checks import whole
 from .last_queries import LastQueries, graph_of_lines, needed_of_lines
+from .reading import of_keys
 from .registry import register
 
 __all__ = ["MInference"]
@@ -93,3 +94,6 @@ class MInference(Finder):
 
     def cost(self, n: int, m: int, d: int) -> float:
         return float(min(self.last, n)) * m * d
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_keys(m, d) * min(self.last, n) / max(1, n)

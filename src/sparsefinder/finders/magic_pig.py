@@ -23,6 +23,7 @@ from .base import Fitting, Keys, Learned, Queries, Settings
 from .checks import between, whole
 from .chosen import pairs_of
 from .collisions import tables_needed
+from .reading import per_head
 from .registry import register
 from .shares import plain
 
@@ -95,8 +96,11 @@ class MagicPig(Learned):
 
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.projection is None else self.projection.queries.shape[-1]
-        tables = float(torch.as_tensor(self.tables, dtype=torch.float64).mean())
+        tables = per_head(self.tables)
         return float(n + m) * r * (tables * self.bits + (0 if self.projection is None else d))
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return float(m) * per_head(self.tables) * self.bits / 8
 
 
 def _hashed(

@@ -13,6 +13,7 @@ from ..core.graph import Graph
 from ..core.layout import Grid
 from .about import RUN, About, Look, Place
 from .base import Finder, Keys, Queries
+from .reading import of_keys
 from .registry import register
 
 __all__ = ["Oracle"]
@@ -47,3 +48,6 @@ class Oracle(Finder):
 
     def cost(self, n: int, m: int, d: int) -> float:
         return float(n) * m * d
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_keys(m, d)

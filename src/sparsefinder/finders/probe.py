@@ -26,6 +26,7 @@ from .about import FIT, LEARNED, About, Dial, Look
 from .base import Fitting, Keys, Learned, Queries, Settings
 from .centroids import check_centroids, cluster, highest, nearest, ranks, slots
 from .checks import at_least, between, whole
+from .reading import of_keys
 from .registry import register
 
 __all__ = ["Probe"]
@@ -143,3 +144,7 @@ class Probe(Learned):
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.centroids is None else self.centroids.shape[-1]
         return float(n + m) * r * (self.clusters + (0 if self.projection is None else d))
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        r = d if self.centroids is None else self.centroids.shape[-1]
+        return of_keys(m, 1) + of_keys(self.clusters, r)

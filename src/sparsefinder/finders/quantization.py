@@ -21,6 +21,7 @@ from ..learning.sample import Sample, pooled
 from .about import FIT, LEARNED, About, Look
 from .base import Fitting, Keys, Learned, Queries
 from .checks import whole
+from .reading import of_keys
 from .registry import register
 
 __all__ = ["Quantization", "ranked"]
@@ -92,6 +93,10 @@ class Quantization(Learned):
 
     def cost(self, n: int, m: int, d: int) -> float:
         return 0.0 if self.projection is None else float(n + m) * d * self.projection.queries.shape[-1]
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        r = d if self.projection is None else self.projection.queries.shape[-1]
+        return of_keys(m, r)
 
 
 def ranked(

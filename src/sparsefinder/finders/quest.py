@@ -17,6 +17,7 @@ from .about import About, Dial, Look
 from .base import Finder, Keys, Queries, Settings
 from .centroids import ranks, slots
 from .checks import whole
+from .reading import of_keys
 from .registry import register
 from .tiles import chosen_blocks
 
@@ -99,3 +100,6 @@ class Quest(Finder):
 
     def cost(self, n: int, m: int, d: int) -> float:
         return min(2.0 * n * -(-m // self.page) * d, float(n) * m * d)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return min(of_keys(-(-m // self.page), 2 * d), of_keys(m, d))

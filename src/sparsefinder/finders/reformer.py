@@ -15,6 +15,7 @@ from ..learning.projection import Projection
 from .about import LEARNED, RUN, About, Look, Place
 from .base import Finder, Keys, Queries
 from .checks import whole
+from .reading import of_keys
 from .registry import register
 
 __all__ = ["Reformer"]
@@ -78,3 +79,6 @@ class Reformer(Finder):
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.projection is None else self.projection.queries.shape[-1]
         return float(n + m) * r * (self.rounds * self.buckets / 2 + (0 if self.projection is None else d))
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_keys(m, self.rounds)

@@ -18,6 +18,7 @@ from .about import FIT, LEARNED, About, Look
 from .base import Fitting, Keys, Learned, Queries
 from .centroids import check_centroids
 from .checks import between, whole
+from .reading import of_keys
 from .registry import register
 
 __all__ = ["Routing", "taken"]
@@ -91,6 +92,11 @@ class Routing(Learned):
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.centroids is None else self.centroids.shape[-1]
         return float(n + m) * r * (self.clusters + (0 if self.projection is None else d))
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        r = d if self.centroids is None else self.centroids.shape[-1]
+        size = -(-m // self.clusters) if self.size is None else min(self.size, m)
+        return of_keys(self.clusters, size + r)
 
 
 def taken(

@@ -19,6 +19,7 @@ from .about import FIT, LEARNED, About, Dial, Look
 from .base import Fitting, Keys, Learned, Queries, Settings
 from .centroids import ranks, slots
 from .checks import whole
+from .reading import of_blocks
 from .registry import register
 from .tiles import chosen_blocks, legal_blocks
 
@@ -115,3 +116,6 @@ class SeerAttention(Learned):
         r = d if self.query_maps is None else self.query_maps.shape[-1]
         rows, columns = -(-n // self.block), -(-m // self.block)
         return min(float(rows * d + columns * 3 * d + rows * columns) * r, float(n) * m * d)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_blocks(n, m, self.block, d if self.query_maps is None else self.query_maps.shape[-1])

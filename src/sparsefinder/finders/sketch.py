@@ -32,6 +32,7 @@ from ..learning.sample import Sample, batches
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Finder, Fitting, Keys, Learned, Queries, Settings
 from .checks import at_least, between, whole
+from .reading import per_head
 from .registry import register
 from .shares import hidden, lowest_of, shares_of, wanted_of
 
@@ -254,6 +255,11 @@ class Sketch(Learned):
     def cost(self, n: int, m: int, d: int) -> float:
         r = min(self.r or d, d) if self.ranks is None else float(self.ranks.double().mean())
         return min(r * (float(n) * m + (n + m) * d), float(n) * m * d)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        ranks = torch.as_tensor(min(self.r or d, d) if self.ranks is None else self.ranks)
+        # A code, and where its sum starts; a head that looks at no dimension takes every pair unread.
+        return m * per_head(torch.where(ranks > 0, ranks + 2, 0))
 
     def _cut(self, points: Tensor) -> Tensor:
         """Points with nothing past the rank of a head."""

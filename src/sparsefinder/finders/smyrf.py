@@ -20,6 +20,7 @@ from .centroids import slots
 from .checks import between, whole
 from .collisions import tables_needed
 from .quantization import ranked
+from .reading import of_keys, per_head
 from .registry import register
 from .shares import plain
 
@@ -86,7 +87,10 @@ class Smyrf(Finder):
         return ranked(of_queries, ends[0], self.clusters), ranked(of_keys, ends[1], self.clusters)
 
     def cost(self, n: int, m: int, d: int) -> float:
-        return float(n + m) * (d + 2) * float(torch.as_tensor(self.rounds, dtype=torch.float64).mean())
+        return float(n + m) * (d + 2) * per_head(self.rounds)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_keys(m, 1) * per_head(self.rounds)
 
 
 def _longest(

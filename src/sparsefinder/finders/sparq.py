@@ -13,6 +13,7 @@ from ..core.layout import Grid
 from .about import About, Dial, Look
 from .base import Finder, Keys, Queries, Settings
 from .checks import between, whole
+from .reading import of_keys
 from .registry import register
 from .shares import Scores, best_share, least_shares, plain
 
@@ -67,3 +68,7 @@ class SparQ(Finder):
 
     def cost(self, n: int, m: int, d: int) -> float:
         return float(n) * m * min(self.r, d)
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        # Keys are kept dimension by dimension too, so that the others are not read.
+        return of_keys(m, min(self.r, d))

@@ -17,6 +17,7 @@ from ..errors import InputError
 from .about import RUN, About, Dial, Look, Place
 from .base import Finder, Keys, Queries, Settings
 from .checks import between
+from .reading import of_keys
 from .registry import register
 
 __all__ = ["TopK"]
@@ -98,3 +99,6 @@ class TopK(Finder):
 
     def cost(self, n: int, m: int, d: int) -> float:
         return float(n) * m * d
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_keys(m, d)

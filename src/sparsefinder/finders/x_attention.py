@@ -15,6 +15,7 @@ from .about import About, Dial, Look
 from .base import Keys, Queries
 from .block_mass import BlocksByMass, mass_before, softmax_seen
 from .checks import whole
+from .reading import of_keys
 from .registry import register
 from .tiles import legal_blocks
 
@@ -75,3 +76,6 @@ class XAttention(BlocksByMass):
 
     def cost(self, n: int, m: int, d: int) -> float:
         return -(-n // self.stride) * float(-(-m // self.stride)) * self.stride * d
+
+    def reads(self, n: int, m: int, d: int) -> float:
+        return of_keys(m, d) * -(-n // self.stride) / max(1, n)

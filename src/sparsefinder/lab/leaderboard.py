@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 from typing import Any
@@ -24,7 +24,7 @@ from .bench.entries import Entry
 from .bench.points import read_bench
 from .folder import RunFolder
 from .sweep.measured import Key, Measured, measured_recall
-from .sweep.summary import COSTED, Row, at_recall, summary
+from .sweep.summary import COSTED, COSTS, Row, at_recall, summary
 from .tables import fitting, for_terminal
 
 __all__ = ["COLUMNS", "SORTS", "Standing", "as_csv", "print_standings", "standings"]
@@ -35,23 +35,25 @@ SPARSITIES, RECALLS = (0.8, 0.9, 0.95), (0.95, 0.99)
 ROUNDING = 1e-9
 SHORTEST, LONGEST = "shortest", "longest"
 VALUES = (
-    "hypervolume", *(f"recall_at_{100 * level:.0f}" for level in SPARSITIES), *map(at_recall, RECALLS), "cost_at_95",
+    "hypervolume", *(f"recall_at_{100 * level:.0f}" for level in SPARSITIES), *map(at_recall, RECALLS), *COSTS,
     f"{SHORTEST}_to_softmax", f"{LONGEST}_to_softmax",
 )  # fmt: skip
 COLUMNS = ("place", "teacher", "method", "inputs", *VALUES, f"{SHORTEST}_length", f"{LONGEST}_length")
 # What standings can be ordered by; less is better of what finding costs alone.
-SORTS, LOWER = VALUES, ("cost_at_95",)
+SORTS, LOWER = VALUES, COSTS
 HEADINGS = {
     "hypervolume": "volume", **{f"recall_at_{100 * level:.0f}": f"finds\nat {level:.0%}" for level in SPARSITIES},
     **{at_recall(level): f"skips\nat {level:.0%}" for level in RECALLS}, "cost_at_95": "cost",
+    "bytes_at_95": "bytes",
     f"{SHORTEST}_to_softmax": "× softmax\nshortest", f"{LONGEST}_to_softmax": "× softmax\nlongest",
 }  # fmt: skip
 LEGEND = (
     "volume: the area under the frontier of sparsity and recall; finds at 90%: the recall with 90 % of pairs skipped",
-    "skips at 95%: pairs skipped where 95 % of gold pairs are found, and what finding costs then, of all scores",
+    "skips at 95%: pairs skipped where 95 % of gold pairs are found, and what finding costs then, of all scores; "
+    "bytes: what it reads about keys then, of all keys",
     "× softmax: times as fast as torch's softmax attention, set for a recall of 95 %, finding included; at the "
     "shortest and the longest length of each teacher's benchmark (sparsefinder bench RUN)",
-    "–: no setting reaches it, or not timed",
+    "–: no setting reaches it, or not timed, or not counted",
 )
 
 
@@ -149,7 +151,7 @@ def _of_run(folder: RunFolder) -> dict[Key, Row]:
         key = row["method"], row["inputs"]
         kind = methods().get(row["method"])
         if row["points"] and not (kind is not None and kind.about.family == "reference"):
-            own = {name: row[name] for name in ("hypervolume", *map(at_recall, RECALLS), "cost_at_95")}
+            own = {name: row[name] for name in ("hypervolume", *map(at_recall, RECALLS), *COSTS)}
             found[key] = dict.fromkeys(COLUMNS[4:]) | own | _finds(recall, key) | times.get(key, {})
     return found
 
@@ -178,15 +180,17 @@ def _times(folder: RunFolder) -> dict[Key, Row]:
     return found
 
 
-def _mean(name: str, rows: Iterable[Row]) -> float | None:
+def _mean(name: str, rows: Collection[Row]) -> float | None:
     values = [row[name] for row in rows]
     known = [value for value in values if value is not None]
-    if not known:
+    # Points from before bytes were counted: a mean of the others would be of other teachers than the cost.
+    uncounted = name in COSTS and any(row[name] is None and row[at_recall(COSTED)] is not None for row in rows)
+    if not known or uncounted:
         return None
     if name.endswith("_to_softmax"):
         # Ratios: twice as fast here and half as fast there is as fast.
         return geometric_mean(known)
-    return fmean(known if name == "cost_at_95" else [0.0 if value is None else value for value in values])
+    return fmean(known if name in COSTS else [0.0 if value is None else value for value in values])
 
 
 def _cell(name: str, value: Any) -> str:

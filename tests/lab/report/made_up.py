@@ -137,6 +137,7 @@ def recall_points(sizes: Sizes, random: np.random.Generator) -> dict[str, list[o
             "precision": [0.2] * heads, "full_recall": (recall.ravel() ** 6).tolist(), "empty_rows": [0.0] * heads,
             "gold_sparsity": gold.ravel().tolist(), "visible": [visible] * heads,
             "cost": [0.0 if method == "window" else 0.1] * heads,
+            "bytes": [0.0 if method == "window" else 0.05] * heads,
             "predicted": (visible * (1 - sparsity)).astype(int).ravel().tolist(),
             "gold": (visible * (1 - gold)).astype(int).ravel().tolist(),
             "hits": (visible * (1 - gold) * recall).astype(int).ravel().tolist(), "seed": [0] * heads,

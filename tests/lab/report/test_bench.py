@@ -84,7 +84,7 @@ def test_the_printed_figure_has_both_times_by_length(tmp_path: Path) -> None:
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
         assert len(axes.lines) == len(METHODS)
         assert all(list(line.get_xdata()) == list(LENGTHS) for line in axes.lines)
-    (full,) = [line for line in figure.axes[0].lines if line.get_label() == "full entmax"]
+    (full,) = [line for line in figure.axes[0].lines if line.get_label() == "all pairs"]
     assert list(full.get_ydata()) == pytest.approx([5, 20, 80])
 
 
@@ -92,7 +92,7 @@ def test_the_readmes_chart_can_be_read_on_light_and_dark_ground(tmp_path: Path) 
     found = content(tmp_path)
     write_chart(found.folder, tmp_path / "docs/crossover.svg")
     text = assert_for_both_grounds(tmp_path / "docs/crossover.svg")
-    for method in ("sketch", "distance", "full softmax", "full entmax", "1,024"):
+    for method in ("sketch", "distance", "full softmax", "all pairs", "1,024"):
         assert f">{method}<" in text
     # The same rows, the same file.
     write_chart(found.folder, tmp_path / "again.svg")

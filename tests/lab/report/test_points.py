@@ -12,6 +12,7 @@ import pytest
 
 from sparsefinder.core.pareto import quality_at
 from sparsefinder.lab.folder import RunFolder
+from sparsefinder.lab.leaderboard import standings
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.report.charts import fixed_window
 from sparsefinder.lab.report.content import Content
@@ -20,6 +21,7 @@ from sparsefinder.lab.report.rankings import methods_table
 from sparsefinder.lab.sweep import points as sweep
 from sparsefinder.lab.sweep.measured import measured_recall
 from sparsefinder.lab.sweep.measured_setting import MeasuredSetting
+from sparsefinder.lab.sweep.printed import print_summary
 from sparsefinder.lab.sweep.summary import summary
 
 from .made_up import Sizes, make_run
@@ -79,6 +81,23 @@ def test_page_and_summary_say_the_same(ragged: RunFolder) -> None:
         assert row["cost_at_95"] == (None if line.at_recall[2] is None else line.at_recall[2].cost)
         mine = [place for place, one in enumerate(cloud.settings) if (one.method, one.inputs) == key]
         assert row["recall_at_gold"] == quality_at(cloud.points[mine], cloud.measured.gold - 1e-9)
+
+
+def test_points_from_before_bytes_were_counted_are_read_without_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run(tmp_path / "run", Sizes(layers=1, heads=2, settings=5, examples=0))
+    now = summary(folder)
+    file = folder / "points/recall/part-0.parquet"
+    parquet.write_table(parquet.read_table(file).drop_columns(["bytes"]), file)
+    assert summary(folder) == [row | {"bytes_at_95": None} for row in now]
+    assert any(row["bytes_at_95"] for row in now)
+    (one, *_) = standings([folder])
+    assert one.means["cost_at_95"] is not None
+    assert one.means["bytes_at_95"] is None
+    # What was not counted is not what was never reached.
+    print_summary(folder, every=True)
+    assert "–: not measured" in capsys.readouterr().out
 
 
 def test_without_sequences_there_are_means_and_no_intervals(tmp_path: Path) -> None:

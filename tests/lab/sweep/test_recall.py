@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +80,10 @@ def test_points_are_those_of_the_metrics(fitted: RunFolder, swept: pa.Table) -> 
                     pooled = getattr(counts, name).sum(0).tolist()
                     key = setting.method, setting.inputs, setting.as_json, window, few, *site
                     assert [found[*key, head][name] for head in range(3)] == pooled, (key, name)
+                sizes = [(*x.q.shape[2:], x.k.shape[2]) for x in traces.samples(*site, recipe().sweep.batch)]
+                costs = [(one.cost(n, m, d) / (n * m * d), one.reads(n, m, d) / (4 * m * d)) for n, d, m in sizes]
+                for name, each in zip(("cost", "bytes"), zip(*costs, strict=True), strict=True):
+                    assert found[*key, 0][name] == pytest.approx(fmean(each)), (key, name)
                 for ratio in ("sparsity", "recall"):
                     wanted = counts.ratios()[ratio].mean(1).tolist()
                     assert lists[key][f"sequence_{ratio}"] == pytest.approx(wanted, abs=1e-6)

@@ -24,7 +24,8 @@ from ..sweep.settings import FULL, SOFTMAX, WANTED
 
 __all__ = ["REFERENCES", "Entry", "block_entries", "entries_of"]
 
-LABELS = {SOFTMAX.method: "full softmax"}
+# A teacher may have been trained with either: all pairs are attended as it attends, softmax is torch's.
+LABELS = {SOFTMAX.method: "full softmax", FULL.method: "all pairs"}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ...core.graph import Graph
 from ...core.layout import Grid, Layout
 from ...core.pieces import Blocks, Buckets, Columns, Pairs, Piece, Rows
 from ...finders import Finder
-from ...finders.base import of_heads
+from ...finders.heads import of_heads
 from ...learning.sample import Sample
 
 __all__ = ["GraphMasks", "Masks", "masks_of"]

@@ -31,8 +31,10 @@ Ints = NDArray[np.int64]
 WHICH = [("method", pa.string()), ("inputs", pa.string()), ("setting", pa.string()), ("window", pa.int32())]
 WHICH += [("globals", pa.int32())]
 HEAD = ("kind", "layer", "head")
-# What finding costs is counted in multiplications, as a share of those that all scores take.
-RATIOS = ("sparsity", "recall", "precision", "full_recall", "empty_rows", "gold_sparsity", "cost")
+# What finding costs is counted in multiplications and in bytes, as shares of what all scores take and read.
+RATIOS = ("sparsity", "recall", "precision", "full_recall", "empty_rows", "gold_sparsity", "cost", "bytes")
+# Columns that came without a change of the others: points from before are as good as ever, and null there.
+LATER = ("bytes",)
 COUNTS = ("visible", "predicted", "gold", "hits", "queries", "complete", "empty")
 
 # The columns of points/recall, points/sequences, points/accuracy and points/timing: docs/runs.md says what they mean.
@@ -87,7 +89,8 @@ def read_points(folder: RunFolder, which: str, columns: Sequence[str] | None = N
 def _check_columns(folder: RunFolder, which: str, file: Path) -> None:
     """Refuse what an earlier version wrote: under the same names its numbers may be others."""
     with reading(file):
-        missing = [name for name in SCHEMAS[which].names if name not in pq.read_schema(file).names]
+        there = {*pq.read_schema(file).names, *LATER}
+    missing = [name for name in SCHEMAS[which].names if name not in there]
     if missing:
         got = f"{file.name} of an earlier version, without {missing[0]}"
         raise InputError(f"points/{which}", got, f"`sparsefinder sweep {folder.path}` before, which measures it anew")

@@ -15,19 +15,19 @@ from ..tables import FIT, fitting, for_terminal
 from .measured import Key, Measured, measured_recall, measured_scores
 from .points import read_points
 from .settings import FULL, SOFTMAX
-from .summary import COLUMNS, COSTED, Row, at_recall, write_summary
+from .summary import COLUMNS, COSTED, COSTS, Row, at_recall, write_summary
 
 __all__ = ["closing", "print_summary", "summary_csv"]
 
 SHOWN = (at_recall(0.9), at_recall(0.95), at_recall(0.99), "recall_at_gold", "score_at_gold", "hypervolume")
 EVERY = (
-    *map(at_recall, (0.8, 0.9, 0.95, 0.99)), "cost_at_95", "recall_at_gold", "hypervolume", "score_at_gold",
+    *map(at_recall, (0.8, 0.9, 0.95, 0.99)), *COSTS, "recall_at_gold", "hypervolume", "score_at_gold",
     "score_hypervolume",
 )  # fmt: skip
 LEGEND = {
     "skips": "skips at 95%: the most pairs not computed where 95 % of the gold pairs are found",
     "gold": "at gold: the best that is at least as sparse as the teacher's own graphs",
-    "cost": "cost: what finding multiplies, as a share of what all scores take",
+    "cost": "cost, bytes: what finding multiplies, as a share of what all scores take, and what it reads, of all keys",
     "volume": "volume: the area under the frontier of sparsity and recall; 1 is all for nothing",
 }
 NOT_REACHED, NOT_MEASURED = "never", "–"
@@ -141,7 +141,7 @@ def _sorted(rows: list[Row], column: str) -> list[Row]:
         near = difflib.get_close_matches(column, COLUMNS, n=1, cutoff=0.4)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise InputError("--sort", f"{column}{hint}", f"a column of summary.csv: {', '.join(COLUMNS)}")
-    lower = column in ("method", "inputs", "cost_at_95") or (
+    lower = column in ("method", "inputs", *COSTS) or (
         column == "score_at_gold" and any(row["metric"] == "perplexity" for row in rows)
     )
     known = sorted((row for row in rows if row[column] is not None), key=lambda row: row[column], reverse=not lower)
@@ -164,6 +164,7 @@ def _heading(column: str, metric: str | None) -> str:
         return f"skips\nat {column.rpartition('_')[2]}%"
     return {
         "hypervolume": "volume", "recall_at_gold": "recall\nat gold", "cost_at_95": "cost\nat 95%",
+        "bytes_at_95": "bytes\nat 95%",
         "score_at_gold": f"{metric}\nat gold", "score_hypervolume": f"volume of\n{metric}",
     }[column]  # fmt: skip
 
@@ -177,7 +178,9 @@ def _cell(row: Row, column: str, digits: int) -> str:
     value = row[column]
     if value is None:
         measured = row["scored"] if column.startswith("score") else row["points"]
-        return NOT_REACHED if measured else NOT_MEASURED
+        # Points from before bytes were counted reach a recall, and have none.
+        uncounted = column in COSTS and row[at_recall(COSTED)] is not None
+        return NOT_REACHED if measured and not uncounted else NOT_MEASURED
     if column == "score_at_gold":
         return f"{value:.{digits}f}"
     return f"{value:.3f}" if "volume" in column else _percent(value, "")

@@ -18,6 +18,7 @@ from ...core.ratios import every_ratio, mean
 from ...errors import SparsefinderError
 from ...finders import Finder
 from ...finders.fixed import united
+from ...finders.reading import of_keys
 from ...learning.sample import Sample
 from ...traces.store import Site, Traces
 from ..engines import Job, run_jobs, shares
@@ -133,16 +134,17 @@ class _Pass:
         self.tallies: list[list[Tally]] = []
         self._blind = all(setting.inputs == "none" for setting in unit.settings)
         self._before: tuple[GoldPairs, list[Masks]] | None = None
-        self._costs: list[list[float]] = []
+        self._costs: dict[str, list[list[float]]] = {"cost": [], "bytes": []}
 
     @property
-    def costs(self) -> Float[np.ndarray, " settings"]:
-        """What finding costs of all scores, on the average of batches."""
-        return np.array(self._costs).mean(0)
+    def costs(self) -> dict[str, Float[np.ndarray, " settings"]]:
+        """What finding multiplies and reads, as shares of what all scores do, on the average of batches."""
+        return {name: np.array(each).mean(0) for name, each in self._costs.items()}
 
     def add(self, sample: Sample, gold: GoldPairs) -> None:
         n, m, d = sample.q.shape[2], sample.k.shape[2], sample.q.shape[3]
-        self._costs.append([one.cost(n, m, d) / max(1, n * m * d) for one in self._finders])
+        self._costs["cost"].append([one.cost(n, m, d) / max(1, n * m * d) for one in self._finders])
+        self._costs["bytes"].append([one.reads(n, m, d) / max(1.0, of_keys(m, d)) for one in self._finders])
         if any(one.about.besides for one in self._finders):
             self.tallies.append([self._besides(one, sample, gold) for one in self._finders])
         else:
@@ -191,7 +193,7 @@ def _write(folder: RunFolder, done: _Pass, seed: int) -> None:
     }
     ratios = every_ratio({**sums, **fixed})
     means = {name: mean(each, -2) for name, each in ratios.items()}
-    means["cost"] = done.costs[:, None, None, None]
+    means |= {name: each[:, None, None, None] for name, each in done.costs.items()}
     counts = {name: each.sum(-2) for name, each in {**sums, **fixed}.items()}
     shape = means["recall"].shape
     sequences, (kind, layer) = len(fixed["gold"]), done.unit.site

@@ -11,13 +11,16 @@ from ...core.pareto import quality_at, sparsity_at
 from ...files import whole_file
 from ..folder import RunFolder
 from .measured import Measured, measured_recall, measured_scores
+from .points import Floats
 
-__all__ = ["COLUMNS", "COSTED", "RECALLS", "Row", "at_recall", "measured", "summary", "write_summary"]
+__all__ = ["COLUMNS", "COSTED", "COSTS", "RECALLS", "Row", "at_recall", "measured", "summary", "write_summary"]
 
 Row = dict[str, Any]
 RECALLS = (0.8, 0.9, 0.95, 0.99)
 # What finding costs is said of the sparsest setting of this recall.
 COSTED = 0.95
+# In multiplications, and in bytes that are read.
+COSTS = ("cost_at_95", "bytes_at_95")
 # The same mean may differ in its last bits where its parts are added in another order.
 ROUNDING = 1e-9
 # Of each point, besides its sparsity and value; in a model, recall is against the gold graphs that it had there.
@@ -35,7 +38,7 @@ def at_recall(recall: float) -> str:
 
 COLUMNS = (
     "method", "inputs", "points", "sequences", "gold_sparsity", "hypervolume", "hypervolume_low", "hypervolume_high",
-    "recall_at_gold", *map(at_recall, RECALLS), "cost_at_95", "metric", "scored", "score_sequences",
+    "recall_at_gold", *map(at_recall, RECALLS), *COSTS, "metric", "scored", "score_sequences",
     "score_gold_sparsity", "score_at_gold", "score_hypervolume", "score_hypervolume_low", "score_hypervolume_high",
 )  # fmt: skip
 
@@ -47,9 +50,9 @@ def summary(folder: RunFolder) -> list[Row]:
     sparse gold graphs are there. hypervolume: of sparsity and recall, against (0, 0), with its bootstrap interval.
     recall_at_gold: the best recall among points at least as sparse as the gold graphs are. sparsity_at_80 …
     sparsity_at_99: the highest sparsity at such a recall. cost_at_95: the multiplications that finding takes then, as a
-    share of those of all scores. scored, score_sequences, score_gold_sparsity: the first three for what was run inside
-    the model. score_at_gold: the best score at that sparsity. score_hypervolume: of sparsity and the share of the full
-    model's score.
+    share of those of all scores. bytes_at_95: the bytes about keys that it reads, as a share of those of the keys.
+    scored, score_sequences, score_gold_sparsity: the first three for what was run inside the model. score_at_gold: the
+    best score at that sparsity. score_hypervolume: of sparsity and the share of the full model's score.
     """
     return _rows(measured_recall(folder), measured_scores(folder))
 
@@ -69,14 +72,20 @@ def _of_recall(recall: Measured, key: tuple[str, str]) -> Row:
     places = recall.methods[key]
     values = np.stack([recall.sparsity[places], recall.value[places]], -1)
     best = sparsity_at(values, COSTED)
-    costs = recall.columns["cost"][places][(values[:, 0] == best) & (values[:, 1] >= COSTED)]
+    sparsest = places[(values[:, 0] == best) & (values[:, 1] >= COSTED)]
     return {
         "points": len(places), "sequences": recall.sequences, "gold_sparsity": recall.gold,
         **_volume("hypervolume", recall, key),
         "recall_at_gold": quality_at(values, recall.gold - ROUNDING),
         **{at_recall(wanted): sparsity_at(values, wanted) for wanted in RECALLS},
-        "cost_at_95": float(costs.min()) if len(costs) else None,
+        **{name: _least(recall.columns[name.removesuffix("_at_95")][sparsest]) for name in COSTS},
     }  # fmt: skip
+
+
+def _least(values: Floats) -> float | None:
+    """The least that is known: points from before bytes were counted have none."""
+    known = values[~np.isnan(values)]
+    return float(known.min()) if len(known) else None
 
 
 def _of_scores(scores: Measured, key: tuple[str, str]) -> Row:

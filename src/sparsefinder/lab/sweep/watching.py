@@ -51,6 +51,9 @@ class _Through(Finder):
     def cost(self, n: int, m: int, d: int) -> float:
         return self.finder.cost(n, m, d)
 
+    def reads(self, n: int, m: int, d: int) -> float:
+        return self.finder.reads(n, m, d)
+
 
 @dataclass(frozen=True, eq=False)
 class Watched(_Through):

@@ -109,7 +109,7 @@ const spread = (spot, name) =>
     : `${times(spot, name)} (${spot[`${name}_low`].toFixed(2)}–${spot[`${name}_high`].toFixed(2)})`;
 const share = (value) => (value === null ? "–" : percent(value));
 
-const HEADINGS = ["Recall", "Sparsity", "Find", "Attend", "× full entmax", "× softmax", "× softmax model"];
+const HEADINGS = ["Recall", "Sparsity", "Find", "Attend", "× all pairs", "× softmax", "× softmax model"];
 const cells = (spot, ratio) => [
   share(spot.recall),
   share(spot.sparsity),

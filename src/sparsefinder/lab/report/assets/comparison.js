@@ -48,6 +48,7 @@ function leaderboard(runs) {
     ...["80", "90", "95"].map((level) => `Found at ${level} % sparsity`),
     ...["95", "99"].map((level) => `Skipped at ${level} % recall`),
     "Finding, of all scores",
+    "Bytes it reads, of all keys",
     "Times as fast as softmax, shortest",
     "longest",
   ];
@@ -62,6 +63,7 @@ function leaderboard(runs) {
       means.hypervolume.toFixed(3),
       ...["recall_at_80", "recall_at_90", "recall_at_95"].map((name) => share(means[name])),
       ...["sparsity_at_95", "sparsity_at_99", "cost_at_95"].map((name) => share(means[name])),
+      means.cost_at_95 !== null && means.bytes_at_95 === null ? "not counted" : share(means.bytes_at_95),
       ...["shortest_to_softmax", "longest_to_softmax"].map((name) => times(means[name])),
     ];
   });
