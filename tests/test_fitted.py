@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sparsefinder import GlobalTokens, Graph, InputError, Layout, Window, predicting, use_entmax
+from sparsefinder.attending.gold import mass_missed
 from sparsefinder.core.layout import Grid
 from sparsefinder.core.metrics import GraphMetrics
 from sparsefinder.finders import About, Finder, Fitting, Full, Heads, KMeans, methods
@@ -125,6 +126,32 @@ def test_a_budget_is_that_of_all_layers_together(traces: Traces, method: str, ex
     assert 0.05 < float(kept.mean()) < 0.17 + 0.05 * (method == "probe")
     assert len(fitted.about["sites"]) == len(traces.sites)
     assert fitted.about["budget"] == 0.15
+
+
+def test_a_cost_is_that_of_all_heads_and_dimensions_are_worth_more_together(traces: Traces, tmp_path: Path) -> None:
+    """Ranks that are allotted find at least what the one rank of that cost finds, on what they were chosen on."""
+
+    def weight(fitted: Sparsefinder) -> float:
+        missed = [
+            mass_missed(fitted[site](each.q, each.k, each.layout), each.q, each.k, each.alpha, each.scale)
+            for site in traces.sites
+            for each in traces.samples(*site, batch=1, start=round(0.8 * len(traces.samples(*site, batch=1))))
+        ]
+        return 1 - float(torch.cat(missed).nanmean())
+
+    n, d = next(iter(traces.samples(*traces.sites[0], batch=1))).q.shape[2:]
+    alone = Sparsefinder.fit(traces, "sketch", r=4, budget=0.15)
+    cost = alone[traces.sites[0]].cost(n, n, d) / (n * n * d)
+    fitted = Sparsefinder.fit(traces, "sketch", r=[2, 4, 8], budget=0.15, cost=cost)
+    assert sum(one.cost(n, n, d) for one in fitted.values()) / len(fitted) <= cost * n * n * d * (1 + 1e-9)
+    assert weight(fitted) >= weight(alone) - 0.01
+    assert fitted.about["cost"] == cost
+    fitted.save_pretrained(tmp_path / "saved")
+    loaded, (site, *_) = Sparsefinder.from_pretrained(tmp_path / "saved"), traces.sites
+    each = next(iter(traces.samples(*site, batch=1)))
+    assert torch.equal(
+        loaded[site](each.q, each.k, each.layout).dense(), fitted[site](each.q, each.k, each.layout).dense()
+    )
 
 
 DIALS = [name for name, kind in methods().items() if kind.about.dials]
@@ -261,8 +288,14 @@ def test_what_cannot_be_is_refused(traces: Traces, tmp_path: Path) -> None:
         Sparsefinder.fit(traces, "routing", clusters=4, budget=0.1)
     with pytest.raises(InputError, match="budget: got with share=0.1, want without share"):
         Sparsefinder.fit(traces, "sketch", share=0.1, budget=0.1)
-    with pytest.raises(InputError, match="single values beside a budget"):
+    with pytest.raises(InputError, match="single values beside a budget, or a cost too"):
         Sparsefinder.fit(traces, "sketch", r=[2, 4], budget=0.1)
+    with pytest.raises(InputError, match=r"cost: got 0\.2, want settings of sketch to choose among"):
+        Sparsefinder.fit(traces, "sketch", r=2, budget=0.1, cost=0.2)
+    with pytest.raises(InputError, match=r"cost: got 0\.2, want a budget beside it"):
+        Sparsefinder.fit(traces, "sketch", r=[2, 4], recall=0.9, cost=0.2)
+    with pytest.raises(InputError, match=r"cost: got 0\.01, want at least .* which the cheapest"):
+        Sparsefinder.fit(traces, "sketch", r=[2, 4], budget=0.1, cost=0.01)
     with pytest.raises(InputError, match="held_out"):
         Sparsefinder.fit(traces, "sketch", recall=0.9, held_out=1.0)
     with pytest.raises(InputError, match="inputs: got 'raw', want what window takes: none"):

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -25,12 +26,11 @@ from .errors import InputError, check_type
 from .extras import tqdm
 from .files import folder_at, read_json, reading, whole_file, write_text
 from .finders import Finder, Fitting, finder_class
-from .finders.budget import Curve
-from .finders.dials import Needs
 from .finders.state import restored, state_of
 from .fitting import (
     Choice,
     Wanted,
+    Ways,
     candidates,
     check_budget,
     choose,
@@ -102,6 +102,7 @@ class Sparsefinder(Mapping[Site, Finder]):
         recall: float | None = None,
         sparsity: float | None = None,
         budget: float | None = None,
+        cost: float | None = None,
         held_out: float = 0.2,
         extra: Finder | None = None,
         inputs: str | None = None,
@@ -121,6 +122,8 @@ class Sparsefinder(Mapping[Site, Finder]):
         sparsity: likewise, for each head the highest recall at this sparsity.
         budget: or the share of all pairs that all heads together may look at: 0.02 skips 98 %. Each head of each layer
         gets as many as are worth it by the weight that they find, which costs a model least. The method has a dial.
+        cost: beside a budget, with settings as lists (r=[4, 8, 16]): the share of the multiplications of all scores
+        that finding may take, on the mean over heads. Each head gets the setting that is worth it.
         held_out: the share of sequences to choose on.
         extra: united with every layer's finder: Window(11) | GlobalTokens(1), say.
         inputs: "projected" by learned maps, "pca" or "raw"; what the method is made for if None.
@@ -151,9 +154,12 @@ class Sparsefinder(Mapping[Site, Finder]):
         if wanted is None and len(options) > 1:
             raise InputError(f"settings of {method}", "lists", "single values, or a recall or sparsity to choose by")
         if budget is not None:
-            check_budget(method, options, settings)
+            check_budget(method, options, settings, cost)
+        elif cost is not None:
+            raise InputError("cost", cost, "a budget beside it")
         chosen: dict[Site, Choice] = {}
-        curves: dict[Site, list[Curve]] = {}
+        most = math.inf if cost is None else cost
+        ways: dict[Site, Ways] = {}
         site: Site
         for site in tqdm(traces.sites, desc=method, unit="layer", disable=not progress, leave=False):
             every = len(traces.samples(*site, batch=1))
@@ -171,17 +177,18 @@ class Sparsefinder(Mapping[Site, Finder]):
             found = Choice(fitted[0])
             held = traces.samples(*site, batch=4, start=stop)
             if budget is not None:
-                curves[site] = Needs(fitted[0], held, extra).curves()
+                ways[site] = Ways.of(fitted, held, extra, most)
             elif wanted is not None:
                 turn = not any(dial.field in settings for dial in about.dials)
                 found = choose(fitted, held, wanted, extra, turn=turn)
             chosen[site] = found
         if budget is not None:
-            chosen = spent({site: each.finder for site, each in chosen.items()}, curves, budget)
+            chosen = spent(ways, budget, most)
         finders = {site: each.finder if extra is None else each.finder | extra for site, each in chosen.items()}
         sites = [reached(site, each) for site, each in chosen.items()] if wanted is not None else []
         _say_missed(method, recall, sites)
         said = {"method": method, "inputs": inputs, "settings": settings, **(wanted.as_settings if wanted else {})}
+        said |= {} if cost is None else {"cost": cost}
         return cls(finders, {**said, "teacher": traces.teacher, "traces": traces.hash, "sites": sites})
 
     def save_pretrained(self, path: str | Path) -> None:

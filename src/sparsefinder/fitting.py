@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from .core.metrics import GraphMetrics
 from .errors import InputError, is_number
 from .finders import Finder, Fitting, Heads, Learned, finder, finder_class
 from .finders.base import roles
-from .finders.budget import Curve, spend
+from .finders.budget import Curve, allot
 from .finders.dials import Needs
 from .learning.learn import learn
 from .learning.moments import principal
@@ -24,6 +25,7 @@ from .learning.sample import Sample
 __all__ = [
     "Choice",
     "Wanted",
+    "Ways",
     "candidates",
     "check_budget",
     "choose",
@@ -145,15 +147,23 @@ def candidates(method: str, settings: Mapping[str, Any], wanted: Wanted | None) 
         raise wrong or InputError(f"settings of {method}", dict(settings), "no empty list")
 
 
-def check_budget(method: str, options: Sequence[Finder], settings: Mapping[str, Any]) -> None:
-    """Raise unless a method can be told how many pairs to look at: it has one dial, which is not set, and one fit."""
+def check_budget(method: str, options: Sequence[Finder], settings: Mapping[str, Any], cost: float | None) -> None:
+    """Raise unless a method can be told how many pairs to look at: it has one dial, which is not set, and one fit, or
+    several and a cost that finding may have.
+    """
     dial = options[0].dial
     if dial is None:
         raise InputError("budget", f"for {method}", "a method with a dial (`sparsefinder methods` lists them)")
     if dial.field in settings:
         raise InputError("budget", f"with {dial.field}={settings[dial.field]}", f"without {dial.field}, which it sets")
-    if len(options) > 1:
-        raise InputError(f"settings of {method}", "lists", "single values beside a budget")
+    if len(options) > 1 and cost is None:
+        raise InputError(f"settings of {method}", "lists", "single values beside a budget, or a cost too: cost=0.2")
+    if len(options) == 1 and cost is not None:
+        raise InputError("cost", cost, f"settings of {method} to choose among beside it, as lists: r=[4, 8, 16]")
+    if any(one.dial is not dial for one in options):
+        raise InputError(f"settings of {method}", "several dials", "one that all of them have")
+    if cost is not None and not (is_number(cost) and cost > 0):
+        raise InputError("cost", repr(cost), "a share of the multiplications of all scores, above 0")
 
 
 def choose(
@@ -164,36 +174,77 @@ def choose(
     Unless a method says what its graphs cost, the sparsest is the cheapest.
 
     turn: set the dial of finders that have one; else they are taken as they are.
-    A budget is spent on the heads of this layer: of one finder, which has a dial.
+    A budget is spent on the heads of this layer.
     """
     if wanted.budget is not None:
-        (one,) = fitted
-        return spent({0: one}, {0: Needs(one, held, extra).curves()}, wanted.budget)[0]
+        return spent({0: Ways.of(fitted, held, extra)}, wanted.budget)[0]
     every = [variant for one in fitted for variant in (one.variants() if turn else (one,))]
     options = [_turned(one, held, wanted, extra) if turn and one.dial else _measured(one, held, extra) for one in every]
     recall, sparsity = (torch.tensor([getattr(option, name) for option in options]) for name in ("recall", "sparsity"))
     _, _, m, d = next(iter(held)).k.shape
     price = torch.stack([option.finder.price(1 - each, m, d) for option, each in zip(options, sparsity, strict=True)])
     best = _best(recall, sparsity, price, wanted)
-    used = sorted(set(best))
     heads = range(len(best))
-    chosen = options[used[0]].finder
-    if len(used) > 1:
-        several, which = tuple(options[each].finder for each in used), tuple(used.index(each) for each in best)
-        chosen = chosen.joined(several, which) or Heads(several, which)
+    chosen = _joined([option.finder for option in options], best)
     return Choice(chosen, [float(recall[best[h], h]) for h in heads], [float(sparsity[best[h], h]) for h in heads])
 
 
-def spent(fitted: Mapping[Key, Finder], curves: Mapping[Key, Sequence[Curve]], budget: float) -> dict[Key, Choice]:
-    """Finders of several layers, with their dials where one budget of all their heads finds the most weight."""
-    places = iter(spend([curve for layer in fitted for curve in curves[layer]], budget))
-    chosen = {}
-    for layer, one in fitted.items():
-        at = [(curve, next(places)) for curve in curves[layer]]
-        settings = torch.tensor([curve.settings[place] for curve, place in at], dtype=torch.float64)
-        recall, sparsity = [curve.recall[place] for curve, place in at], [1 - curve.pairs[place] for curve, place in at]
-        chosen[layer] = Choice(one.turned(settings), recall, sparsity)
-    return chosen
+def spent(ways: Mapping[Key, Ways], budget: float, most: float = math.inf) -> dict[Key, Choice]:
+    """Finders of several layers, with their dials where one budget of all their heads finds the most weight.
+
+    most: what finding may cost, on the mean over heads, as a share of the multiplications of all scores.
+    """
+    heads = [each for layer in ways.values() for each in layer.heads]
+    places = iter(allot(heads, [layer.costs for layer in ways.values() for _ in layer.heads], budget, most))
+    return {key: layer.chosen([next(places) for _ in layer.heads]) for key, layer in ways.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """The ways to find that the heads of a layer have: what each of them has with each, and what finding costs."""
+
+    finders: Sequence[Finder]
+    curves: Sequence[Sequence[Curve]]
+    costs: Sequence[float]
+
+    @classmethod
+    def of(cls, fitted: Sequence[Finder], held: Iterable[Sample], extra: Finder | None, most: float = math.inf) -> Ways:
+        """Of finders that differ in their settings, on sequences held out; `most` is what one of them has to cost."""
+        first = next(iter(held))
+        n, m, d = first.q.shape[2], first.k.shape[2], first.q.shape[3]
+        costs = [one.cost(n, m, d) / (n * m * d) for one in fitted]
+        if min(costs) > most:
+            raise InputError("cost", most, f"at least {min(costs):.4f}, which the cheapest of these settings takes")
+        return cls(fitted, [Needs(one, held, extra).curves() for one in fitted], costs)
+
+    @property
+    def heads(self) -> list[tuple[Curve, ...]]:
+        """The curves of each head."""
+        return list(zip(*self.curves, strict=True))
+
+    def chosen(self, places: Sequence[tuple[int, int]]) -> Choice:
+        """The finder that has for each head the way and the place on its curve."""
+        turned = [
+            one.turned(
+                torch.tensor(
+                    [curve.settings[at if own == way else 0] for curve, (own, at) in zip(curves, places, strict=True)],
+                    dtype=torch.float64,
+                )
+            )
+            for way, (one, curves) in enumerate(zip(self.finders, self.curves, strict=True))
+        ]
+        found = [(curves[way], at) for curves, (way, at) in zip(self.heads, places, strict=True)]
+        recall, sparsity = [curve.recall[at] for curve, at in found], [1 - curve.pairs[at] for curve, at in found]
+        return Choice(_joined(turned, [way for way, _ in places]), recall, sparsity)
+
+
+def _joined(options: Sequence[Finder], which: Sequence[int]) -> Finder:
+    """One finder that has for each head the option of this number."""
+    used = sorted(set(which))
+    if len(used) == 1:
+        return options[used[0]]
+    several, places = tuple(options[each] for each in used), tuple(used.index(each) for each in which)
+    return several[0].joined(several, places) or Heads(several, places)
 
 
 def _turned(one: Finder, held: Iterable[Sample], wanted: Wanted, extra: Finder | None) -> Choice:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sparsefinder import GlobalTokens, InputError, Layout, Sample
 from sparsefinder.attending.gold import mass_missed
 from sparsefinder.finders import Distance, Finder, Fitting, Full, Sketch, Window, dials
-from sparsefinder.finders.budget import Curve, spend
+from sparsefinder.finders.budget import Curve, allot, spend
 from sparsefinder.finders.dials import Needs
-from sparsefinder.fitting import Wanted, choose, spent
+from sparsefinder.fitting import Wanted, Ways, choose, spent
 
 shares = st.floats(0, 1, width=32)
 
@@ -62,6 +62,43 @@ def _sums(some: Sequence[Curve], places: Sequence[int]) -> tuple[float, float]:
     return pairs, math.fsum(curve.weight[place] for curve, place in zip(some, places, strict=True))
 
 
+ways = st.lists(st.tuples(points, shares), min_size=2, max_size=3)
+
+
+@given(st.lists(ways, min_size=1, max_size=3), shares, shares)
+def test_no_one_way_to_find_for_all_heads_finds_more_at_as_low_a_cost(
+    several: list[list[tuple[list[tuple[float, float]], float]]], budget: float, most: float
+) -> None:
+    count = min(map(len, several))
+    heads = [[_curve(some) for some, _ in each[:count]] for each in several]
+    costs = [[cost for _, cost in each[:count]] for each in several]
+    most = max(most, math.fsum(map(min, costs)) / len(costs))
+    chosen = allot(heads, costs, budget, most)
+    pairs, weight = _sums(
+        [curves[way] for curves, (way, _) in zip(heads, chosen, strict=True)], [at for _, at in chosen]
+    )
+    least = math.fsum(min(curve.pairs[0] for curve in curves) for curves in heads)
+    within = math.fsum(each[way] for each, (way, _) in zip(costs, chosen, strict=True)) / len(costs) <= most + 1e-9
+    assert within
+    for way in range(count):
+        alone = [curves[way] for curves in heads]
+        if math.fsum(each[way] for each in costs) / len(costs) <= most:
+            assert weight >= _sums(alone, spend(alone, budget))[1] - 1e-6
+            least = max(least, math.fsum(curve.pairs[0] for curve in alone))
+    assert pairs <= max(budget * len(heads), least) + 1e-6
+
+
+def test_dimensions_go_where_they_find_something() -> None:
+    """Two heads of which one finds all with the cheap way, and the other nothing but with the dear one."""
+    easy, hard = _curve([(0.0, 0.0), (0.1, 1.0)]), _curve([(0.0, 0.0), (0.1, 0.1)])
+    heads, costs = [[easy, easy], [hard, easy]], [[0.1, 0.3], [0.1, 0.3]]
+    assert allot(heads, costs, 0.1, 0.2) == [(0, 1), (1, 1)]
+    assert allot(heads, costs, 0.1, 0.1) == [(0, 1), (0, 1)]
+    # Nothing to find has no price.
+    nothing = Curve((0.0, 1.0), (0.0, 0.1), (math.nan, math.nan), (math.nan, math.nan))
+    assert allot([[nothing, nothing], [hard, easy]], costs, 0.1, 0.2)[1] == (1, 1)
+
+
 def _sample(seed: int, layout: Layout) -> Sample:
     """Heads of which each is sharper than the one before."""
     generator = torch.Generator().manual_seed(seed)
@@ -99,8 +136,7 @@ def test_layers_share_a_budget() -> None:
     samples = {layer: _sample(layer, Layout()) for layer in (0, 1)}
     samples[1] = Sample(3 * samples[1].q, samples[1].k)
     fitted = {layer: Sketch(8, slack=1.0).fit([sample]) for layer, sample in samples.items()}
-    curves = {layer: Needs(one, [samples[layer]]).curves() for layer, one in fitted.items()}
-    together = spent(fitted, curves, 0.1)
+    together = spent({layer: Ways.of([one], [samples[layer]], None) for layer, one in fitted.items()}, 0.1)
     kept = [1 - sum(one.sparsity) / 4 for one in together.values()]
     assert sum(kept) / 2 <= 0.1
     assert kept[0] > 0.1 > kept[1]

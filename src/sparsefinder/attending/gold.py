@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..core.chunks import chunks
@@ -20,7 +20,7 @@ from .api import checked, choose
 from .call import Call
 from .portable import dense_weights
 
-__all__ = ["MASS", "check_mass", "gold_graph", "mass_missed", "weighed_gold"]
+__all__ = ["MASS", "check_mass", "gold_graph", "gold_shares", "heaviest", "mass_missed", "weighed_gold"]
 
 # The share of a row's weight that its gold keys have, where every key has some.
 MASS = 0.95
@@ -53,15 +53,31 @@ def gold_graph(
 def weighed_gold(call: Call, mass: float | None) -> tuple[Graph, Float[Tensor, " pairs"]]:
     """The gold graph of a call, and the weight of each of its pairs, in the order of `graph.pairs()`."""
     check_mass(mass)
-    alphas = torch.as_tensor(call.alpha)
+    shares = gold_shares(call.alpha, mass)
     with torch.no_grad():
-        if mass is not None or bool((alphas <= 1).any()):
-            shares = torch.where(alphas <= 1, MASS, 1.0) if mass is None else torch.as_tensor(mass)
+        if shares is not None:
             return _by_mass(call, shares.expand(call.grid.heads))
         weights = choose("auto", call).weights(call)
     some = weights.values() > 0
     batch, head, query, key = weights.indices()[:, some]
     return Graph.of_pairs(batch, head, query, key, call.grid), weights.values()[some]
+
+
+def gold_shares(alpha: float | Tensor, mass: float | None) -> Tensor | None:
+    """The share of a row's weight that its gold keys have, for all heads or one each; None where it is all of it."""
+    alphas = torch.as_tensor(alpha)
+    if mass is None and bool((alphas > 1).all()):
+        return None
+    return torch.where(alphas <= 1, MASS, 1.0) if mass is None else torch.as_tensor(mass)
+
+
+def heaviest(weights: Float[Tensor, "*heads n m"], shares: Float[Tensor, " heads"]) -> Bool[Tensor, "*heads n m"]:
+    """The fewest keys of each row that have a share of its weight; of equal ones the first."""
+    ordered, order = weights.double().sort(dim=-1, descending=True, stable=True)
+    # Taken is what has weight and does not come after enough of it.
+    before = ordered.cumsum(-1) - ordered
+    wanted = shares.to(ordered)[:, None, None] * ordered.sum(-1, keepdim=True) * (1 - ROUNDING)
+    return torch.zeros_like(weights, dtype=torch.bool).scatter_(-1, order, (ordered > 0) & (before < wanted))
 
 
 def mass_missed(
@@ -110,12 +126,8 @@ def _by_mass(call: Call, shares: Float[Tensor, " heads"]) -> tuple[Graph, Float[
     weighed = [torch.zeros(0, dtype=torch.double, device=grid.device)]
     for queries in chunks(n if m else 0, batch * heads * m):
         weights = dense_weights(call, queries).double()
-        ordered, order = weights.sort(dim=-1, descending=True, stable=True)
-        # Taken is what has weight and does not come after enough of it.
-        before = ordered.cumsum(-1) - ordered
-        wanted = shares.to(ordered)[:, None, None] * ordered.sum(-1, keepdim=True) * (1 - ROUNDING)
-        b, h, i, place = ((ordered > 0) & (before < wanted)).nonzero().unbind(-1)
-        found.append(((b * heads + h) * n + i + queries.start) * m + order[b, h, i, place])
-        weighed.append(ordered[b, h, i, place])
+        b, h, i, j = heaviest(weights, shares).nonzero().unbind(-1)
+        found.append(((b * heads + h) * n + i + queries.start) * m + j)
+        weighed.append(weights[b, h, i, j])
     numbers, places = torch.cat(found).sort()
     return Graph.of_numbers(numbers, grid), torch.cat(weighed)[places]

@@ -2,7 +2,7 @@
 
 Heads differ in how much there is to find. To give each the same sparsity starves those that look at many keys, and to
 give each the same recall pays for pairs that hardly weigh anything. Both leave twice as much weight behind as this does
-(docs/finders.md).
+(docs/finders.md). Likewise what finding costs: dimensions of a sketch are worth more to some heads than to others.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 
-__all__ = ["Curve", "spend"]
+__all__ = ["Curve", "allot", "spend"]
+
+# Halvings of the price of finding, once one is known that is high enough.
+HALVINGS = 30
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,69 @@ def spend(curves: Sequence[Curve], budget: float) -> list[int]:
     for _, head, one, other in sorted(steps):
         pairs = curves[head].pairs
         if places[head] == one:
-            places[head] = max((at for at in range(one, other + 1) if pairs[at] - pairs[one] <= left), default=one)
+            within = [at for at in range(one, other + 1) if pairs[at] - pairs[one] <= left]
+            places[head] = max(within, key=lambda at: curves[head].weight[at], default=one)
             left -= pairs[places[head]] - pairs[one]
     return places
+
+
+def allot(
+    heads: Sequence[Sequence[Curve]], costs: Sequence[Sequence[float]], budget: float, most: float
+) -> list[tuple[int, int]]:
+    """For each head one of its curves, and the place on it: most weight with the share `budget` of the pairs, where
+    finding costs no more than `most`, mean over heads.
+
+    heads, costs: the curves of every head, one for each way to find, and what finding takes then.
+
+    Weight is paid for in costs at one price for all heads, the lowest at which they are kept: that may find less than
+    the best, by about one step; but never less than any one way for all heads does.
+    """
+    found = []
+    for way in range(min(map(len, heads), default=0)):
+        if fmean(each[way] for each in costs) <= most:
+            places = spend([curves[way] for curves in heads], budget)
+            found.append([(way, place) for place in places])
+
+    def cost(chosen: list[tuple[int, int]]) -> float:
+        return fmean(each[way] for each, (way, _) in zip(costs, chosen, strict=True))
+
+    low, high = 0.0, 1.0
+    chosen = _at_price(heads, costs, budget, low)
+    if cost(chosen) > most:
+        while cost(chosen := _at_price(heads, costs, budget, high)) > most and high < 1e12:
+            low, high = high, 4 * high
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            other = _at_price(heads, costs, budget, middle)
+            if cost(other) > most:
+                low = middle
+            else:
+                high, chosen = middle, other
+
+    def weight(chosen: list[tuple[int, int]]) -> float:
+        return math.fsum(_known(curves[way].weight[at]) for curves, (way, at) in zip(heads, chosen, strict=True))
+
+    return max([chosen, *found], key=weight)
+
+
+def _at_price(
+    heads: Sequence[Sequence[Curve]], costs: Sequence[Sequence[float]], budget: float, price: float
+) -> list[tuple[int, int]]:
+    """The same where weight is paid for: all that a head can have is one curve, of pairs and of what is left of it."""
+    every, owners = [], []
+    for curves, each in zip(heads, costs, strict=True):
+        some = sorted(
+            (curve.pairs[place], -(_known(curve.weight[place]) - price * each[way]), way, place)
+            for way, curve in enumerate(curves)
+            for place in range(len(curve.settings))
+        )
+        pairs, lost, ways, places = zip(*some, strict=True)
+        left = tuple(-value for value in lost)
+        every.append(Curve(tuple(map(float, range(len(some)))), pairs, left, left))
+        owners.append(list(zip(ways, places, strict=True)))
+    return [owner[place] for owner, place in zip(owners, spend(every, budget), strict=True)]
+
+
+def _known(weight: float) -> float:
+    """Nothing where there is nothing to find."""
+    return 0.0 if math.isnan(weight) else weight

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ..attending.gold import gold_shares, heaviest
 from ..core.entmax import entmax
 from ..errors import InputError
 from .learn import descend
@@ -31,7 +32,7 @@ QUERIES = 64
 
 @dataclass(frozen=True, eq=False)
 class GoldRows:
-    """Queries of one sequence, its keys, which of them each query may see, and the weights that they get."""
+    """Queries of one sequence, its keys, which of them each query may see, and the weights that gold ones get."""
 
     q: Float[Tensor, "heads count d"]
     k: Float[Tensor, "heads m d"]
@@ -51,7 +52,10 @@ class GoldRows:
         seen = torch.arange(k.shape[1], device=k.device) < degrees[some, None]
         scores = (q * sample.score_scale @ k.mT).masked_fill(~seen, -math.inf)
         alpha = sample.alpha[:, None, None] if isinstance(sample.alpha, Tensor) else sample.alpha
-        return GoldRows(q, k, seen, entmax(scores, alpha))
+        weights, shares = entmax(scores, alpha), gold_shares(sample.alpha, sample.mass)
+        if shares is not None:
+            weights = weights * heaviest(weights, shares.expand(len(weights)))
+        return GoldRows(q, k, seen, weights)
 
     def cross_entropy(
         self, scores: Float[Tensor, "heads count m"], wanted: Float[Tensor, "heads count m"]
@@ -60,6 +64,20 @@ class GoldRows:
         logarithms = scores.masked_fill(~self.seen, -math.inf).log_softmax(-1).masked_fill(~self.seen, 0.0)
         # The sum over heads, so that each learns as it would alone.
         return -(wanted * logarithms).sum(-1).mean(-1).sum()
+
+    def fenchel_young(
+        self, scores: Float[Tensor, "heads count m"], wanted: Float[Tensor, "heads count m"]
+    ) -> Float[Tensor, ""]:
+        """Of the 1.5-entmax of scores and a distribution over the keys of each row: none where they are the same.
+
+        With p = entmax(z) it is Ω(y) + (p − y)·z − Ω(p), Ω(p) = ⁴⁄₃ (Σ p^1.5 − 1), and p − y its gradient: what is far
+        below the threshold of its row, and should be, does not count (Peters et al., 2019, arXiv:1905.05702).
+        """
+        visible = scores.masked_fill(~self.seen, 0.0)
+        with torch.no_grad():
+            found = entmax(scores.detach().masked_fill(~self.seen, -math.inf))
+            rest = 4 / 3 * (wanted.pow(1.5) - found.pow(1.5)).sum(-1)
+        return (((found - wanted) * visible).sum(-1) + rest).mean(-1).sum()
 
 
 def learn_rows(
@@ -109,11 +127,11 @@ def refine(
     seed: int = 0,
     progress: Callable[[int, float], None] | None = None,
 ) -> Projection:
-    """Learn maps whose inner products are scores further: by the cross-entropy of their softmax and of all gold keys.
+    """Learn maps whose inner products are scores further, so that their entmax gives weight to all gold keys alike.
 
-    A sketch of few dimensions cannot have all scores right; it need not, for keys far below the row's best. Gold keys
-    count alike, whatever their weight: all are to be found. The loss is of whole rows, so that a key that is found
-    stands out in every row by about as much, which is what `Sketch` compares with its slack.
+    A sketch of few dimensions cannot have all scores right; it need not, for keys far below the row's threshold. Gold
+    keys count alike, whatever their weight: all are to be found. The loss is of whole rows, and knows of the row's
+    threshold what `Sketch` knows with its slack: what lacks too much to all better ones is out, and has no gradient.
     """
     # Steps of Adam have a size of their own: queries and keys are given the same size before.
     sizes = [tensor.square().mean((-1, -2), keepdim=True).sqrt() for tensor in (scores.queries, scores.keys)]
@@ -123,7 +141,7 @@ def refine(
     def loss(rows: GoldRows) -> Tensor:
         gold = (rows.weights > 0).float()
         products = rows.q @ queries @ (rows.k @ keys).mT
-        return rows.cross_entropy(products, gold / gold.sum(-1, keepdim=True).clamp(min=1))
+        return rows.fenchel_young(products, gold / gold.sum(-1, keepdim=True).clamp(min=1))
 
     learn_rows([queries, keys], loss, samples, steps, rate, seed, progress)
     found = Moments.of(samples)

@@ -22,7 +22,7 @@ from .entries import Entry
 __all__ = ["Fits"]
 
 # Changes when what is fitted changes for reasons that no option shows.
-VERSION = 3
+VERSION = 4
 # The share of sequences that settings are chosen on, as in `Sparsefinder.fit`, and how many tokens that is at the most:
 # looking at every setting of a grid takes long. Maps are not learned from these.
 HELD_OUT, MOST_HELD = 0.2, 4096

@@ -19,7 +19,7 @@ from ...finders import Finder, Fitting
 from ...finders.budget import Curve
 from ...finders.dials import Needs
 from ...fitted import Sparsefinder, reached
-from ...fitting import Choice, enough_steps, fit_finder, learn_maps, spent
+from ...fitting import Choice, Ways, enough_steps, fit_finder, learn_maps, spent
 from ...learning.sample import Sample, mapped
 from ...traces.store import Samples, Site, Traces
 from ..engines import Job, run_jobs, shares
@@ -32,7 +32,7 @@ from .settings import Setting, expand_all
 __all__ = ["fit", "fit_settings", "settings_of"]
 
 # Changes when what is fitted changes for reasons that no recipe shows.
-VERSION = 6
+VERSION = 7
 # Sequences that dials are set on, at most.
 MOST_HELD = 32
 Work = Callable[[RunFolder, Recipe, Site, Sequence["_Task"]], None]
@@ -123,7 +123,7 @@ def _join(task: _Task, parts: Sequence[Path], sites: Sequence[Site], target: Pat
     budget = None if task.setting.wanted is None else task.setting.wanted.budget
     if budget is not None and about:
         curves = {site: [Curve.of(curve) for curve in one["curves"]] for site, one in zip(sites, about, strict=True)}
-        chosen = spent(finders, curves, budget)
+        chosen = spent({site: Ways([one], [curves[site]], [0.0]) for site, one in finders.items()}, budget)
         finders = {site: each.finder for site, each in chosen.items()}
         about = [reached(site, each) for site, each in chosen.items()]
     Sparsefinder(finders, {**saved[0].about, "sites": about}).save_pretrained(target)
