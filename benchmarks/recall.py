@@ -7,6 +7,9 @@ with several settings, each with several windows, and always with the first toke
 setting with the highest recall + λ · sparsity on the sequences to choose on; one λ for all heads says how sparse a
 method is on the whole, and is set so that the mean sparsity on the other text is the wanted one. Beside it the same
 with one setting for all heads of a layer. Recall and sparsity are means over sequences, layers and heads.
+
+Where the ranks of sketches are chosen by head as well, a dimension costs μ, which is set so that the mean rank is the
+wanted one: as many are compared as with that rank in every head.
 """
 
 from __future__ import annotations
@@ -64,6 +67,9 @@ WINDOWS = (0, 5, 17, 51)
 CLUSTERS = (4, 8, 16, 32, 64, 128)
 TOPS = (1, 2, 4, 8, 12)
 LAMBDAS = torch.logspace(-2, 2, 161)
+# Ranks to choose among by head, what a dimension of them may cost, and the mean ranks that are wanted.
+RANKS, PRICES, MEAN_RANKS = (1, 2, 4, 6, 8, 12, 16, 24), torch.logspace(-5, 0, 51), (4, 8)
+BY_HEAD = "sketch, learned, ranks by head"
 # A level counts as reached if it is missed by no more than this: grids do not hit them exactly.
 SHORT = 0.0025
 Grid = Iterator[tuple[str, Callable[[], Sequence[Finder]]]]
@@ -82,7 +88,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="layers at the same time")
     arguments = parser.parse_args()
     fitted, every = arguments.sequences, arguments.sequences + arguments.choose
-    results: dict[str, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+    results: dict[str, list[tuple[Tensor, ...]]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         train, test = (
             record(arguments.model, text, count, Path(folder) / name, arguments.layers)
@@ -95,18 +101,16 @@ def main() -> None:
     _print(results)
 
 
-def _layer(train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]) -> dict[str, tuple[Tensor, Tensor]]:
+def _layer(train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]) -> dict[str, tuple[Tensor, ...]]:
     """Recall and sparsity of every method in one layer, and how long that took, for whoever waits."""
     torch.set_num_threads(1)
-    results: dict[str, tuple[Tensor, Tensor]] = {}
+    results: dict[str, tuple[Tensor, ...]] = {}
     seconds = seconds_of(lambda: results.update(_measured(train, test, fitted, only, site)))
     print(f"{site[0]} layer {site[1]}: {seconds:.0f} s", file=sys.stderr, flush=True)
     return results
 
 
-def _measured(
-    train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]
-) -> dict[str, tuple[Tensor, Tensor]]:
+def _measured(train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]) -> dict[str, tuple[Tensor, ...]]:
     traces = Traces.open(train)
     choose = [_gold(sample) for sample in traces.samples(*site, 1, start=fitted)]
     held = [_gold(sample) for sample in Traces.open(test).samples(*site, 1)]
@@ -156,6 +160,7 @@ def _finders(samples: Samples) -> Grid:
         scores = cache(partial(low_rank, few, r))
         yield f"sketch r = {r}", partial(_with, scores, _sketches)
         yield f"sketch r = {r}, learned", partial(_with, scores, partial(_refined, samples, few))
+    yield BY_HEAD, lambda: [one for r in RANKS for one in _refined(samples, few, low_rank(few, r))]
     for clusters, counts in ((64, (1, 2, 3, 4, 6, 8, 10, 14)), (128, (2, 4, 6, 8, 12, 16, 20, 28))):
         yield f"probe B = {clusters}", partial(_probes, few, clusters, counts)
 
@@ -216,18 +221,28 @@ def _reformers(metric: Projection | None) -> list[Finder]:
     return [Reformer(buckets, rounds, shared=False, projection=metric) for buckets, rounds in settings]
 
 
-def _chosen(finders: Sequence[Finder], choose: list[GoldPairs], held: list[GoldPairs]) -> tuple[Tensor, Tensor]:
-    """Recall and sparsity on held-out sequences for each λ: (2, λ, heads), settings by head and by layer."""
+def _chosen(finders: Sequence[Finder], choose: list[GoldPairs], held: list[GoldPairs]) -> tuple[Tensor, ...]:
+    """Recall and sparsity on held-out sequences for each λ: (2, λ, heads), settings by head and by layer.
+
+    Of sketches of several ranks (μ, λ, heads), by head, and the ranks.
+    """
     recall, sparsity = _means(finders, choose)
     heads = torch.arange(recall.shape[1])
-    by_head = torch.stack([(recall + each * sparsity).argmax(0) for each in LAMBDAS])
-    by_layer = torch.stack([(recall + each * sparsity).mean(1).argmax() for each in LAMBDAS])
-    picked = torch.stack([by_head, by_layer[:, None].expand_as(by_head)])
+    ranks = torch.tensor([float(getattr(one, "r", None) or 0) for one in finders]).repeat_interleave(len(WINDOWS))
+    by_rank = len(ranks.unique()) > 1
+    if by_rank:
+        paid = [recall - price * ranks[:, None] for price in PRICES]
+        picked = torch.stack([torch.stack([(each + one * sparsity).argmax(0) for one in LAMBDAS]) for each in paid])
+    else:
+        by_head = torch.stack([(recall + each * sparsity).argmax(0) for each in LAMBDAS])
+        by_layer = torch.stack([(recall + each * sparsity).mean(1).argmax() for each in LAMBDAS])
+        picked = torch.stack([by_head, by_layer[:, None].expand_as(by_head)])
     measured = [torch.zeros_like(recall), torch.zeros_like(sparsity)]
     used = (picked // len(WINDOWS)).unique().tolist()
     rows = torch.cat([torch.arange(number * len(WINDOWS), (number + 1) * len(WINDOWS)) for number in used])
     measured[0][rows], measured[1][rows] = _means([finders[number] for number in used], held)
-    return measured[0][picked, heads], measured[1][picked, heads]
+    found = measured[0][picked, heads], measured[1][picked, heads]
+    return (*found, ranks[picked]) if by_rank else found
 
 
 def _gold(sample: Sample) -> GoldPairs:
@@ -248,22 +263,26 @@ def _means(finders: Sequence[Finder], parts: list[GoldPairs]) -> tuple[Tensor, T
     return torch.cat(recalls, 1).mean(1), torch.cat(sparsities, 1).mean(1)
 
 
-def _print(results: dict[str, list[tuple[Tensor, Tensor]]]) -> None:
+def _print(results: dict[str, list[tuple[Tensor, ...]]]) -> None:
     levels = [f"{level:.0%}" for level in LEVELS]
     print(f"| finder | {' | '.join(levels)} | {' | '.join(f'{level}, by layer' for level in levels)} |")
     print("|---" * (2 * len(LEVELS) + 1) + "|")
     rows = []
     for method, layers in results.items():
-        recall, sparsity = (torch.cat([layer[place] for layer in layers], -1).mean(-1) for place in (0, 1))
-        cells = []
-        for choice in (0, 1):
-            for level in LEVELS:
-                enough = sparsity[choice] >= level - SHORT
-                best = torch.where(enough, recall[choice], 0.0).amax().item()
-                cells.append(best)
-        rows.append((cells[1], method, cells))
-    for _, method, cells in sorted(rows):
+        recall, sparsity, *ranks = (torch.cat(each, -1).mean(-1) for each in zip(*layers, strict=True))
+        for rank in MEAN_RANKS if ranks else ():
+            fits = ranks[0] <= rank
+            rows.append((f"{method}: {rank} on the mean", [*_at(fits, recall, sparsity), *(0.0 for _ in LEVELS)]))
+        if not ranks:
+            every = torch.ones_like(recall[0], dtype=torch.bool)
+            rows.append((method, [one for place in (0, 1) for one in _at(every, recall[place], sparsity[place])]))
+    for method, cells in sorted(rows, key=lambda row: row[1][1]):
         print(f"| {method} | {' | '.join(f'{value:.3f}' if value else '–' for value in cells)} |")
+
+
+def _at(fits: Tensor, recall: Tensor, sparsity: Tensor) -> list[float]:
+    """The best recall at each level of sparsity, among some settings."""
+    return [torch.where(fits & (sparsity >= level - SHORT), recall, 0.0).amax().item() for level in LEVELS]
 
 
 if __name__ == "__main__":
