@@ -68,7 +68,7 @@ CLUSTERS = (4, 8, 16, 32, 64, 128)
 TOPS = (1, 2, 4, 8, 12)
 LAMBDAS = torch.logspace(-2, 2, 161)
 # Ranks to choose among by head, what a dimension of them may cost, and the mean ranks that are wanted.
-RANKS, PRICES, MEAN_RANKS = (1, 2, 4, 6, 8, 12, 16, 24), torch.logspace(-5, 0, 51), (4, 8)
+RANKS, PRICES, MEAN_RANKS = (1, 2, 4, 6, 8, 12, 16, 24), torch.logspace(-4.5, -0.5, 401), (4, 8)
 BY_HEAD = "sketch, learned, ranks by head"
 # A level counts as reached if it is missed by no more than this: grids do not hit them exactly.
 SHORT = 0.0025
