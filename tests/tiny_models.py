@@ -39,8 +39,9 @@ MODELS: dict[str, Callable[[], PreTrainedModel]] = {
     "mistral": lambda: hf.MistralForCausalLM(
         hf.MistralConfig(**ENCODER, **COMMON, num_key_value_heads=2, sliding_window=4)
     ),
+    "qwen": lambda: hf.Qwen3ForCausalLM(hf.Qwen3Config(**ENCODER, **COMMON, num_key_value_heads=2, head_dim=8)),
 }
-CAUSAL = ("gpt2", "llama", "mistral")
+CAUSAL = ("gpt2", "llama", "mistral", "qwen")
 SEQUENCE_TO_SEQUENCE = ("marian", "bart", "t5")
 
 
