@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparsefinder import InputError
+from sparsefinder.lab.bench.points import write_unit
 from sparsefinder.lab.cli import app
 from sparsefinder.lab.folder import RunFolder
 from sparsefinder.lab.leaderboard import VALUES, as_csv, standings
@@ -21,6 +22,7 @@ from sparsefinder.lab.sweep.summary import write_summary
 
 from .bench.made_up import METHODS as TIMED
 from .bench.made_up import add_bench
+from .bench.made_up import rows as bench_rows
 from .report.browser import browser, opened
 from .report.made_up import Sizes, make_run
 
@@ -89,6 +91,15 @@ def test_times_are_those_of_the_shortest_and_the_longest_length(runs: list[RunFo
     assert means["longest_to_softmax"] == pytest.approx(math.sqrt(ratio("sketch", 2048) * ratio("sketch", 1024)))
     assert found["sketch"].teachers["one"]["longest_length"] == 2048
     assert found["kmeans"].means["longest_to_softmax"] is None
+
+
+def test_what_does_not_reach_the_recall_has_no_time(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "low", SMALL, timing=False)
+    found = [row | ({"recall": 0.6} if row["method"] == "distance" else {}) for row in bench_rows(512)]
+    write_unit(run / "points/bench/length=512-0.parquet", found)
+    means = {one.method: one.means for one in standings([run])}
+    assert means["distance"]["shortest_to_softmax"] is None
+    assert means["sketch"]["shortest_to_softmax"] is not None
 
 
 def test_what_was_not_measured_on_all_teachers_has_no_place(runs: list[RunFolder], tmp_path: Path) -> None:
