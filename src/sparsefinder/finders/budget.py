@@ -16,8 +16,8 @@ from statistics import fmean
 
 __all__ = ["Curve", "allot", "spend"]
 
-# Halvings of the price of finding, once one is known that is high enough.
-HALVINGS = 30
+# Halvings of the price of finding, once one is known that is high enough; none is looked for above the highest.
+HALVINGS, HIGHEST = 30, 1e12
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ def spend(curves: Sequence[Curve], budget: float) -> list[int]:
     much is taken as there is; that may be less than the best, but by less than this one step.
     """
     places = [0] * len(curves)
-    left = budget * len(curves) - math.fsum(curve.pairs[0] for curve in curves)
+    # What costs no pair is taken even where there is none left.
+    left = max(0.0, budget * len(curves) - math.fsum(curve.pairs[0] for curve in curves))
     steps = [
         (-curve.worth(one, other), head, one, other)
         for head, curve in enumerate(curves)
@@ -85,34 +86,31 @@ def allot(
     heads, costs: the curves of every head, one for each way to find, and what finding takes then.
 
     Weight is paid for in costs at one price for all heads, the lowest at which they are kept: that may find less than
-    the best, by about one step; but never less than any one way for all heads does.
+    the best, by about one step; but never less than any one way for all heads does, nor than the cheapest of each.
     """
-    found = []
-    for way in range(min(map(len, heads), default=0)):
-        if fmean(each[way] for each in costs) <= most:
-            places = spend([curves[way] for curves in heads], budget)
-            found.append([(way, place) for place in places])
 
     def cost(chosen: list[tuple[int, int]]) -> float:
         return fmean(each[way] for each, (way, _) in zip(costs, chosen, strict=True))
 
-    low, high = 0.0, 1.0
-    chosen = _at_price(heads, costs, budget, low)
-    if cost(chosen) > most:
-        while cost(chosen := _at_price(heads, costs, budget, high)) > most and high < 1e12:
-            low, high = high, 4 * high
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            other = _at_price(heads, costs, budget, middle)
-            if cost(other) > most:
-                low = middle
-            else:
-                high, chosen = middle, other
-
     def weight(chosen: list[tuple[int, int]]) -> float:
         return math.fsum(_known(curves[way].weight[at]) for curves, (way, at) in zip(heads, chosen, strict=True))
 
-    return max([chosen, *found], key=weight)
+    alike = [[way] * len(heads) for way in range(min(map(len, heads)))]
+    found = []
+    for ways in ([each.index(min(each)) for each in costs], *alike):
+        places = spend([curves[way] for curves, way in zip(heads, ways, strict=True)], budget)
+        found.append(list(zip(ways, places, strict=True)))
+    low, high = 0.0, 1.0
+    found.append(_at_price(heads, costs, budget, low))
+    if cost(found[-1]) > most:
+        while cost(_at_price(heads, costs, budget, high)) > most and high < HIGHEST:
+            low, high = high, 4 * high
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            found.append(_at_price(heads, costs, budget, middle))
+            low, high = (middle, high) if cost(found[-1]) > most else (low, middle)
+        found.append(_at_price(heads, costs, budget, high))
+    return max((chosen for chosen in found if cost(chosen) <= most), key=weight)
 
 
 def _at_price(
