@@ -6,7 +6,7 @@ WORKERS ?= auto
 # Formats the page's scripts, styles and template. Fetched by npx, so nothing but node has to be there.
 PRETTIER := npx --yes prettier@3.6.2
 
-.PHONY: test test-slow demo docs lint browser wheel sanitize fuzz soak audit sbom benchmarks clean
+.PHONY: test test-slow demo docs lint browser wheel sanitize fuzz soak audit sbom benchmarks rivals clean
 
 test: lint .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -22,6 +22,23 @@ demo: .venv/installed
 	$(BIN)/sparsefinder run recipes/demo-mlm.yaml --runs $(RUNS)
 	$(BIN)/sparsefinder run recipes/demo-mt-de.yaml --runs $(RUNS)
 	$(BIN)/sparsefinder run recipes/demo-mt-fr.yaml --runs $(RUNS)
+
+# Every method on one chart, over two teachers: docs/results/rivals.md. Two and a half hours on two cores; the same command goes on.
+#   make rivals MINILM=… CAUSAL=… TRAIN=train.txt VALID=valid.txt
+# MINILM: an encoder as published (all-MiniLM-L6-v2); CAUSAL: a decoder with entmax; TRAIN, VALID: WikiText-2.
+RIVALS := rivals-minilm-wikitext2 rivals-causal-wikitext2
+TEXT = --runs $(RUNS) --set task.data.train=$(TRAIN) --set task.data.valid=$(VALID)
+TIMED := sketch,sketch:r=8:steps=300,sketch:r=16:steps=300,probe:clusters=64:steps=300,distance,kmeans:clusters=32,block-topk:block=16,block-centroids:block=16,quantization,$\
+sparq:r=8,loki:r=8,dsa:r=8,hash-attention:bits=32,clustered:clusters=32,quest:page=16,magicpig:bits=4,smyrf:clusters=16,minference:vertical=8,$\
+flexprefill:block=16,xattention:block=16:stride=8,spargeattention:block=16,seerattention:block=16,routing,reformer,cluster-former,longformer,bigbird,strided,window
+rivals: .venv/installed
+	@test -n "$(MINILM)" -a -n "$(CAUSAL)" -a -n "$(TRAIN)" -a -n "$(VALID)" || { echo "make rivals: give MINILM=, CAUSAL=, TRAIN= and VALID= by path"; exit 1; }
+	$(BIN)/sparsefinder run recipes/rivals-minilm-wikitext2.yaml $(TEXT) --set task.checkpoint=$(MINILM) --set accuracy=null
+	$(BIN)/sparsefinder run recipes/rivals-causal-wikitext2.yaml $(TEXT) --set task.checkpoint=$(CAUSAL)
+	$(BIN)/sparsefinder bench $(RUNS)/rivals-minilm-wikitext2 --methods $(TIMED) --lengths 256,512 --repeats 3 --blocks none
+	$(BIN)/sparsefinder bench $(RUNS)/rivals-causal-wikitext2 --methods $(TIMED) --lengths 1024,2048 --repeats 3 --blocks none
+	$(BIN)/sparsefinder leaderboard $(RIVALS:%=$(RUNS)/%) --chart $(RUNS)/rivals.svg --csv > $(RUNS)/rivals.csv
+	$(BIN)/sparsefinder leaderboard $(RIVALS:%=$(RUNS)/%)
 
 lint: .venv/installed
 	$(BIN)/ruff check .

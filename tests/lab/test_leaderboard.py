@@ -24,6 +24,7 @@ from .bench.made_up import METHODS as TIMED
 from .bench.made_up import add_bench
 from .bench.made_up import rows as bench_rows
 from .report.browser import browser, opened
+from .report.grounds import assert_for_both_grounds
 from .report.made_up import Sizes, make_run
 
 SMALL = Sizes(layers=1, heads=2, settings=5, examples=0)
@@ -47,6 +48,16 @@ def points_of(folder: RunFolder) -> dict[tuple[str, str], list[tuple[float, floa
             if row["measure"] == "recall":
                 found[row["method"], row["inputs"]].append((float(row["sparsity"]), float(row["value"])))
     return found
+
+
+def test_the_chart_has_every_method_on_every_teacher(runs: list[RunFolder], tmp_path: Path) -> None:
+    path = tmp_path / "rivals.svg"
+    result = CliRunner().invoke(app, ["leaderboard", *(str(run.path) for run in runs), "--chart", str(path)])
+    assert result.exit_code == 0, result.output
+    text = assert_for_both_grounds(path)
+    # One name in the legend, though both panels have its line; and what each panel is of.
+    assert all(text.count(f">{one.label}<") == 1 for one in standings(runs))
+    assert all(f">{run.path.name}<" in text for run in runs)
 
 
 def test_means_are_those_of_the_points(runs: list[RunFolder]) -> None:

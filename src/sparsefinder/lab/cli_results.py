@@ -90,6 +90,9 @@ def leaderboard(
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print CSV, also of every teacher, instead of a table.")
     ] = False,
+    chart: Annotated[
+        Path | None, typer.Option(help="Also write a chart of sparsity and recall, a panel for each run, as SVG.")
+    ] = None,
 ) -> None:
     """Print how every method does over several teachers: what it finds, what finding costs, and what time it saves.
 
@@ -99,10 +102,15 @@ def leaderboard(
     Examples:
         sparsefinder leaderboard runs/demo-mlm runs/demo-mt-de
 
-        sparsefinder leaderboard runs/* --sort sparsity_at_95 --csv > leaderboard.csv
+        sparsefinder leaderboard runs/* --sort sparsity_at_95 --chart leaderboard.svg --csv > leaderboard.csv
     """
     from .leaderboard import as_csv as written
     from .leaderboard import print_standings, standings
 
-    found = standings([check_folder(run) for run in runs], sort)
+    folders = [check_folder(run) for run in runs]
+    found = standings(folders, sort)
+    if chart is not None:
+        from .report.figures_leaderboard import write_chart
+
+        write_chart(folders, found, chart)
     print(written(found), end="") if as_csv else print_standings(found)

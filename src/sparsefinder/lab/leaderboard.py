@@ -74,6 +74,11 @@ class Standing:
     place: int | None = None
 
     @property
+    def ours(self) -> bool:
+        kind = methods().get(self.method)
+        return kind is not None and kind.about.family == "ours"
+
+    @property
     def label(self) -> str:
         kind = methods().get(self.method)
         if kind is None:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from sparsefinder import InputError
+from sparsefinder.finders import methods
 from sparsefinder.lab.recipe import Method, Sweep
 from sparsefinder.lab.sweep.grids import GRIDS, grid_of
 from sparsefinder.lab.sweep.settings import Setting, expand, expand_all
@@ -102,6 +103,12 @@ def test_grids_are_the_papers() -> None:
         assert counts == {"distance": thresholds, "kmeans": 2 * buckets}
     for grid in GRIDS.values():
         assert len({setting.name for setting in grid.settings}) == len(grid.settings)
+
+
+def test_the_grid_of_rivals_has_every_method_that_competes() -> None:
+    swept = {setting.method for setting in GRIDS["rivals"].settings}
+    competing = {name for name, kind in methods().items() if kind.about.family != "reference"}
+    assert swept == {*competing, "oracle"}
 
 
 def test_a_recipe_adds_to_a_grid_or_makes_its_own() -> None:

@@ -83,8 +83,9 @@ class Method(Part):
 class Sweep(Part):
     """The grid of sparsity and recall."""
 
-    # A grid by name (`mt`, `mlm`: the paper's; `mt-appendix`, `mlm-appendix`; `small`), with `methods` added to it.
-    grid: Literal["mt", "mlm", "mt-appendix", "mlm-appendix", "small"] | None = None
+    # A grid by name (`mt`, `mlm`: the paper's; `mt-appendix`, `mlm-appendix`; `small`; `rivals`: every method),
+    # with `methods` added to it.
+    grid: Literal["mt", "mlm", "mt-appendix", "mlm-appendix", "small", "rivals"] | None = None
     methods: tuple[Method, ...] = ()
     # Windows and numbers of global tokens that every setting is combined with; the grid's own if not given.
     windows: tuple[Count, ...] | None = None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -70,12 +71,14 @@ def between(look: Style) -> str:
 
 
 def write_for_readme(figure: Figure, path: Path) -> None:
-    """Write a figure of one panel as an SVG without a background, its legend beside it."""
-    (axes,) = figure.axes
-    axes.grid(visible=True, color=GREY, alpha=0.25, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=10)
+    """Write a figure as an SVG without a background, one legend beside its panels."""
+    entries: dict[str, Artist] = {}
+    for axes in figure.axes:
+        axes.grid(visible=True, color=GREY, alpha=0.25, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        handles, labels = axes.get_legend_handles_labels()
+        entries |= zip(labels, handles, strict=True)
+    figure.legend(entries.values(), entries.keys(), loc="outside right upper", frameon=False, fontsize=10)
     with whole_file(path) as file:
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
 

@@ -1,4 +1,4 @@
-"""The grids of a sweep by name: those of the paper's main text (Sec. 5) and of its appendices, and a small one."""
+"""The grids of a sweep by name: the paper's (Sec. 5), its appendices', a small one, and one of every method."""
 
 from __future__ import annotations
 
@@ -87,6 +87,43 @@ SMALL = tuple(
     )
 )
 
+# Every method that is here, ours with more settings of the dial.
+SOME, MORE = (0.6, 0.8, 0.9, 0.95, 0.99), (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.99)
+RIVALS = tuple(
+    expand_all(
+        [
+            _method("kmeans", clusters=(16, 32), recall=SOME),
+            _method("distance", recall=SOME),
+            _method("quantization", beta=(4, 8, 12)),
+            _method("block-topk", block=(4, 16), recall=SOME),
+            _method("block-centroids", block=(4, 16), clusters=8, recall=SOME),
+            _method("sketch", r=(4, 8, 16), steps=300, recall=MORE),
+            _method("probe", clusters=(32, 64), steps=300, recall=MORE),
+            _method("routing", clusters=(4, 8, 16)),
+            _method("reformer", buckets=(4, 8, 16)),
+            _method("sparq", r=(4, 8), recall=MORE),
+            _method("dsa", r=(4, 8), recall=MORE),
+            _method("loki", r=(4, 8), recall=SOME),
+            _method("hash-attention", bits=32, recall=SOME),
+            _method("magicpig", bits=(4, 8), recall=SOME[:-1]),
+            _method("smyrf", clusters=(8, 16), recall=SOME[:-1]),
+            _method("cluster-former", clusters=(8, 16), size=(32, 128)),
+            _method("clustered", clusters=(16, 32), recall=SOME),
+            _method("longformer", globals=(4, 16), window=0),
+            _method("bigbird", random_blocks=(2, 8), block=16, window=0, globals=0),
+            _method("quest", page=(4, 16), recall=SOME),
+            _method("minference", vertical=(8, 32), recall=SOME),
+            _method("flexprefill", block=16, recall=SOME),
+            _method("xattention", block=16, stride=8, recall=SOME),
+            _method("spargeattention", block=16, recall=SOME),
+            _method("seerattention", block=16, recall=SOME),
+            _method("strided", stride=(4, 8, 16, 32)),
+            _method("window"),
+            _method("oracle"),
+        ]
+    )
+)
+
 GRIDS = {
     "mt": SweepGrid(MAIN + DENSER, MAIN_WINDOWS),
     "mlm": SweepGrid(MAIN, MAIN_WINDOWS + LONG_WINDOWS),
@@ -94,6 +131,7 @@ GRIDS = {
     "mlm-appendix": SweepGrid(APPENDIX, APPENDIX_WINDOWS),
     # Windows up to such that reach over a short text: so every method has a setting of any recall.
     "small": SweepGrid(SMALL, (0, 3, 7, 11, 25, 51, 75, 101, 151, 255)),
+    "rivals": SweepGrid(RIVALS, (0, 11, 51, 101, 251)),
 }
 
 
