@@ -145,6 +145,25 @@ def test_gradients_reach_every_weight_and_alpha(family: str, finder: Finder | No
             assert parameter.grad.abs().sum() > 0, name
 
 
+@pytest.mark.parametrize("finder", [None, PREDICTED], ids=["full", "predicted"])
+@pytest.mark.parametrize("family", MODELS)
+def test_half_precision_by_autocast_trains_as_single_precision_does(family: str, finder: Finder | None) -> None:
+    torch.manual_seed(1)
+    model, ids = use_entmax(MODELS[family]().eval()), words(2, 9)
+    # As the Trainer has it: what went through a cache has one type, and what did not has two where positions are rotary.
+    model.config.use_cache = False
+    found = []
+    for half in (False, True):
+        model.zero_grad()
+        with predicting(model, finder or Full()), torch.autocast("cpu", torch.bfloat16, enabled=half):
+            logits = run(model, ids).float()
+        logits.square().mean().backward()
+        grads = [each.grad.flatten() for each in model.parameters() if each.grad is not None]
+        found.append((logits.detach().flatten(), torch.cat(grads)))
+    for single, rounded in zip(*found, strict=True):
+        assert torch.cosine_similarity(single, rounded, dim=0) > 0.99
+
+
 @pytest.mark.parametrize("family", MODELS)
 def test_full_finder_changes_nothing_and_a_window_does(family: str) -> None:
     model, ids = use_entmax(make(family)), words(2, 12)

@@ -67,6 +67,7 @@ def entmax_attention(
     ):
         # T5 adds zeros where it has no bias.
         position_bias = None
+    query, key, value = _of_one_type(query, key, value)
     mask, bias = _mask_and_bias(module, attention_mask, position_bias, query, key)
     if attend.kind == "decoder" and key.shape[2] > mask.query_offset + query.shape[2]:
         mask, key, value, bias = _without_room(mask.query_offset + query.shape[2], mask, key, value, bias)
@@ -120,6 +121,16 @@ def _attend_of(module: nn.Module) -> Attend:
         raise InputError("model", f"{type(module).__name__} with attn_implementation={NAME!r} alone",
                          "one switched by use_entmax(model, alpha=...) or loaded by load_model(...)")  # fmt: skip
     return attend
+
+
+def _of_one_type(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Queries, keys and values as torch's own attention takes them under autocast, where rotary positions leave queries
+    and keys in float32, and values are in half precision.
+    """
+    kind = tensors[0].device.type
+    if not torch.is_autocast_enabled(kind) or tensors[0].dtype == torch.float64:
+        return tensors
+    return tuple(tensor.to(torch.get_autocast_dtype(kind)) for tensor in tensors)
 
 
 def _check_scores(kwargs: Mapping[str, Any]) -> None:
