@@ -150,7 +150,7 @@ def test_gradients_reach_every_weight_and_alpha(family: str, finder: Finder | No
 def test_half_precision_by_autocast_trains_as_single_precision_does(family: str, finder: Finder | None) -> None:
     torch.manual_seed(1)
     model, ids = use_entmax(MODELS[family]().eval()), words(2, 9)
-    # As the Trainer has it: what went through a cache has one type, and what did not has two where positions are rotary.
+    # As the Trainer has it: through a cache all has one type, without one values differ where positions are rotary.
     model.config.use_cache = False
     found = []
     for half in (False, True):
