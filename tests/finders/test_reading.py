@@ -1,4 +1,6 @@
-"""What finding reads about keys, against counts by hand. That it is no more than the keys is a law of all finders."""
+"""What finding multiplies, and reads about keys, against counts by hand. That it reads no more than the keys is a law of
+all finders.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,54 @@ COUNTED: list[tuple[Finder, float]] = [
     (finder("minference", vertical=3, slash=3, last=20), KEYS * 20 / N),
 ]  # fmt: skip
 
+# Multiplications: of maps and hashes, for every query and key, and of what is compared, for every pair of it.
+PAIRS, BLOCKS = N * M, 7 * 13
+MULTIPLIED: list[tuple[Finder, float]] = [
+    (Window(5) | GlobalTokens(1), 0),
+    (finder("oracle"), PAIRS * D),
+    (finder("topk", share=0.1), PAIRS * D),
+    (finder("sketch", r=8, slack=1.0), PAIRS * 8 + (N + M) * D * 8),
+    (finder("sketch", r=8, slack=1.0, ranks=torch.tensor([8, 0])), (PAIRS * 8 + (N + M) * D * 8) / 2),
+    (finder("distance", t=1.0), PAIRS * D),
+    (finder("distance", t=1.0, projection=HALF), PAIRS * 4 + (N + M) * D * 4),
+    (finder("quantization", beta=8, projection=HALF), (N + M) * D * 4),
+    (finder("kmeans", clusters=16, top_k=2), (N + M) * 16 * D),
+    (finder("probe", clusters=16, slack=1.0), (N + M) * 16 * D),
+    (finder("routing", clusters=8), (N + M) * 8 * D),
+    (finder("cluster-former", clusters=8, size=4), (N + M) * 8 * D),
+    # A hash is the nearest of a few directions and their opposites.
+    (finder("reformer", buckets=8, rounds=3), (N + M) * D * 3 * 4),
+    (finder("magicpig", bits=8, tables=64), (N + M) * D * 8 * 64),
+    # Two layers each, then a word of 32 bits for each pair.
+    (finder("hash-attention", bits=32, share=0.1), (N + M) * (D * D + D * 32) + PAIRS),
+    (finder("sparq", r=16, share=0.1), PAIRS * 16),
+    (finder("loki", r=8, share=0.1), PAIRS * 8 + (N + M) * D * 8),
+    # Eight products and a gate for each of its heads.
+    (finder("dsa", r=8, indexers=2, share=0.1), (PAIRS + N * D) * 2 * 9 + M * D * 8),
+    # The least and the most of a page.
+    (finder("quest", page=16, k=4), N * 13 * 2 * D),
+    (finder("block-topk", block=16, k=2), BLOCKS * D),
+    (finder("block-topk", block=16, k=2, pooling="concat"), BLOCKS * 16 * D),
+    (finder("block-topk", block=16, k=2, pooling="concat", projection=HALF), BLOCKS * 16 * 4 + (N + M) * D * 4),
+    (finder("block-centroids", block=16, k=2, clusters=8), (BLOCKS + (7 + 13) * 8) * D),
+    (finder("flexprefill", block=16, mass=0.9), (BLOCKS + 16 * M) * D),
+    # Every fourth key of every query, as many of them as there are strides.
+    (finder("xattention", block=16, mass=0.9, stride=4), PAIRS * D / 4),
+    (finder("minference", vertical=3, slash=3, last=20), 20 * M * D),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"), MULTIPLIED, ids=lambda each: getattr(each, "about", None) and each.about.name
+)
+def test_multiplications_are_what_a_hand_counts(one: Finder, expected: float) -> None:
+    assert one.cost(N, M, D) == pytest.approx(expected)
+
 
 @pytest.mark.parametrize(
     ("one", "expected"), COUNTED, ids=lambda each: getattr(each, "about", None) and each.about.name
 )
-def test_it_is_what_a_hand_counts(one: Finder, expected: float) -> None:
+def test_bytes_are_what_a_hand_counts(one: Finder, expected: float) -> None:
     assert one.reads(N, M, D) == pytest.approx(expected)
 
 

@@ -107,8 +107,12 @@ class BlockTopK(Finder):
     def cost(self, n: int, m: int, d: int) -> float:
         r = d if self.projection is None else self.projection.queries.shape[-1]
         blocks = math.ceil(n / self.block) * math.ceil(m / self.block)
-        return float(blocks) * r + (0 if self.projection is None else (n + m) * d * r)
+        return float(blocks) * self._size(d) + (0 if self.projection is None else (n + m) * d * r)
 
     def reads(self, n: int, m: int, d: int) -> float:
+        return of_blocks(n, m, self.block, self._size(d))
+
+    def _size(self, d: int) -> int:
+        """How many numbers a block has."""
         r = d if self.projection is None else self.projection.queries.shape[-1]
-        return of_blocks(n, m, self.block, r * (self.block if self.pooling == "concat" else 1))
+        return r * (self.block if self.pooling == "concat" else 1)
