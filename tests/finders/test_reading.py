@@ -1,4 +1,4 @@
-"""What finding multiplies, and reads about keys, by hand. That it reads no more than the keys is a law of all finders."""
+"""What finding multiplies and reads about keys, by hand. That it reads no more than keys is a law of all finders."""
 
 from __future__ import annotations
 
