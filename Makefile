@@ -80,7 +80,7 @@ $(SANITIZED)/built: .venv/installed $(shell find src -name '*.py')
 	touch $@
 
 sanitize: $(SANITIZED)/built
-	$(SANITIZING) -m pytest -p no:cacheprovider tests/attending/test_native.py tests/attending/test_rules.py tests/attending/test_assign.py tests/attending/test_index.py
+	$(SANITIZING) -m pytest -p no:cacheprovider tests/attending/test_native.py tests/attending/test_rules.py tests/attending/test_assign.py tests/attending/test_index.py tests/finders/test_best.py
 
 # The kernels' arguments, right and wrong, mutated by Atheris on the same build: a crash or a wrong answer ends it.
 SECONDS ?= 300

@@ -31,10 +31,11 @@ from ..learning.rows import refine
 from ..learning.sample import Sample, batches
 from .about import FIT, LEARNED, About, Dial, Look
 from .base import Finder, Fitting, Keys, Learned, Queries, Settings
+from .best import hidden, lowest_of
 from .checks import at_least, between, whole
 from .reading import per_head
 from .registry import register
-from .shares import hidden, lowest_of, shares_of, wanted_of
+from .shares import shares_of, wanted_of
 
 __all__ = ["Sketch"]
 

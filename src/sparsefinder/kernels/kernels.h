@@ -27,6 +27,14 @@ struct Bins {
   int threads;
 };
 
+// Scores of rows, of which the first `seen` count, and what is chosen by them.
+struct Rows {
+  const float* scores;  // [rows, width]
+  const int64_t* seen;  // [rows]
+  int64_t rows, width;
+  int threads;
+};
+
 // Tokens mapped to a few dimensions, by a map per head. Heads may share tokens in groups.
 struct Mapping {
   Vectors tokens;     // [batch, token_heads, length, depth]
@@ -99,6 +107,9 @@ struct Kernels {
   int64_t (*backward_blocks)(int64_t n);
   void (*nearest)(const Nearest&);
   void (*bins)(const Bins&);
+  // How low the `wanted` highest scores of each row reach, and how many reach it; and the keys of these, in order.
+  void (*reach)(const Rows&, const int64_t* wanted, float* limits, int64_t* counts);
+  void (*list_keys)(const Rows&, const float* limits, const int64_t* starts, int64_t* keys);
   void (*map_tokens)(const Mapping&);
   void (*round_points)(Rounding&);
   void (*append_keys)(Appending&);

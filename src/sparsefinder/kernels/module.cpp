@@ -1,6 +1,6 @@
 // The Python module sparsefinder._native: turns arrays into what the kernels take, lets other Python threads run
 // meanwhile, and calls them. Types, dimensions and contiguity of arrays are checked by their types here; that their
-// sizes and what they hold fit together is for the callers to see to: native.py, k_means.py and quantization.py.
+// sizes and what they hold fit together is for the callers to see to: native.py, centroids.py, shares.py and the like.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -347,6 +347,33 @@ void define_assigning(nb::module_& module) {
       nb::arg("bins"), nb::arg("out"), nb::arg("threads"), nb::arg("plain"));
 }
 
+void define_choosing(nb::module_& module) {
+  using Scores = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  const auto rows_of = [](const Scores& scores, const Numbers& seen, int threads) {
+    return Rows{scores.data(), seen.data(), static_cast<int64_t>(scores.shape(0)),
+                static_cast<int64_t>(scores.shape(1)), threads};
+  };
+  module.def(
+      "reach",
+      [rows_of](Scores scores, Numbers seen, Numbers wanted,
+                nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu> limits,
+                nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> counts, int threads, bool plain) {
+        released(
+            [&] { kernels(plain).reach(rows_of(scores, seen, threads), wanted.data(), limits.data(), counts.data()); });
+      },
+      "Write how low the `wanted` highest scores of each row reach, and how many reach it.");
+  module.def(
+      "list_keys",
+      [rows_of](Scores scores, Numbers seen,
+                nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu> limits, Numbers starts,
+                nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> keys, int threads, bool plain) {
+        released([&] {
+          kernels(plain).list_keys(rows_of(scores, seen, threads), limits.data(), starts.data(), keys.data());
+        });
+      },
+      "Write the keys whose scores reach the limit of their row, from where the row starts on.");
+}
+
 void define_sketching(nb::module_& module) {
   using Table = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
   module.def(
@@ -479,6 +506,7 @@ NB_MODULE(_native, module) {
   define_pieces(module);
   define_attention(module);
   define_assigning(module);
+  define_choosing(module);
   define_sketching(module);
   define_index(module);
   module.def("has_avx2", &has_avx2, "Whether the kernels for AVX2 are there and this processor can run them.");
