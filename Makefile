@@ -38,6 +38,7 @@ rivals: .venv/installed
 	$(BIN)/sparsefinder bench $(RUNS)/rivals-minilm-wikitext2 --methods $(TIMED) --lengths 256,512 --repeats 3 --blocks none
 	$(BIN)/sparsefinder bench $(RUNS)/rivals-causal-wikitext2 --methods $(TIMED) --lengths 1024,2048 --repeats 3 --blocks none
 	$(BIN)/sparsefinder leaderboard $(RIVALS:%=$(RUNS)/%) --chart $(RUNS)/rivals.svg --csv > $(RUNS)/rivals.csv
+	$(BIN)/sparsefinder leaderboard $(RIVALS:%=$(RUNS)/%) --markdown > $(RUNS)/rivals.md
 	$(BIN)/sparsefinder leaderboard $(RIVALS:%=$(RUNS)/%)
 
 lint: .venv/installed

@@ -60,6 +60,20 @@ def test_the_chart_has_every_method_on_every_teacher(runs: list[RunFolder], tmp_
     assert all(f">{run.path.name}<" in text for run in runs)
 
 
+def test_markdown_has_a_line_for_each_method_in_order(runs: list[RunFolder]) -> None:
+    paths = [str(run.path) for run in runs]
+    result = CliRunner().invoke(app, ["leaderboard", *paths, "--markdown"])
+    assert result.exit_code == 0, result.output
+    heading, _, *lines = [
+        [cell.strip() for cell in line.strip("|\n").split("|")] for line in result.output.splitlines()
+    ]
+    found = standings(runs)
+    assert [line[1].strip("*") for line in lines] == [one.label for one in found]
+    assert [line[heading.index("volume")] for line in lines] == [f"{one.means['hypervolume']:.3f}" for one in found]
+    both = CliRunner().invoke(app, ["leaderboard", *paths, "--markdown", "--csv"])
+    assert "one of them" in str(both.exception)
+
+
 def test_means_are_those_of_the_points(runs: list[RunFolder]) -> None:
     found = standings(runs)
     points = [points_of(folder) for folder in runs]

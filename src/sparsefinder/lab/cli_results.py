@@ -90,6 +90,7 @@ def leaderboard(
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print CSV, also of every teacher, instead of a table.")
     ] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for a page of Markdown.")] = False,
     chart: Annotated[
         Path | None, typer.Option(help="Also write a chart of sparsity and recall, a panel for each run, as SVG.")
     ] = None,
@@ -104,13 +105,17 @@ def leaderboard(
 
         sparsefinder leaderboard runs/* --sort sparsity_at_95 --chart leaderboard.svg --csv > leaderboard.csv
     """
-    from .leaderboard import as_csv as written
-    from .leaderboard import print_standings, standings
+    from . import leaderboard as board
 
+    if as_csv and as_markdown:
+        raise InputError("--markdown", "--csv beside it", "one of them")
     folders = [check_folder(run) for run in runs]
-    found = standings(folders, sort)
+    found = board.standings(folders, sort)
     if chart is not None:
         from .report.figures_leaderboard import write_chart
 
         write_chart(folders, found, chart)
-    print(written(found), end="") if as_csv else print_standings(found)
+    if as_csv or as_markdown:
+        print(board.as_csv(found) if as_csv else board.as_markdown(found), end="")
+    else:
+        board.print_standings(found)

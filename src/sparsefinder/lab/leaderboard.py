@@ -27,7 +27,7 @@ from .sweep.measured import Key, Measured, measured_recall
 from .sweep.summary import COSTED, COSTS, Row, at_recall, summary
 from .tables import fitting, for_terminal
 
-__all__ = ["COLUMNS", "SORTS", "Standing", "as_csv", "print_standings", "standings"]
+__all__ = ["COLUMNS", "SORTS", "Standing", "as_csv", "as_markdown", "print_standings", "standings"]
 
 # How sparse what is found should be, and how much should be found.
 SPARSITIES, RECALLS = (0.8, 0.9, 0.95), (0.95, 0.99)
@@ -126,14 +126,30 @@ def as_csv(found: Sequence[Standing]) -> str:
     return text.getvalue()
 
 
+def as_markdown(found: Sequence[Standing]) -> str:
+    """The means as a table for a page of Markdown, our own methods in bold."""
+    shown = _shown(found)
+    lines = [["", "method", *(HEADINGS[name].replace("\n", " ").replace("%", " %") for name in shown)]]
+    lines.append(["---"] * len(lines[0]))
+    for one in found:
+        label = f"**{one.label}**" if one.ours else one.label
+        cells = [_cell(name, one.means[name]).replace("%", " %") for name in shown]
+        lines.append([str(one.place or "–"), label, *cells])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _shown(found: Sequence[Standing]) -> list[str]:
+    # Where nothing was timed, columns that say so are in the way.
+    return [name for name in VALUES if any(one.means[name] is not None for one in found)]
+
+
 def print_standings(found: Sequence[Standing]) -> None:
     """The standings as a table that fits the terminal."""
     console = for_terminal()
     every = max((len(one.teachers) for one in found), default=0)
     console.print(f"{every} teacher{'' if every == 1 else 's'}, means over them")
     labels = [f"{one.place or '–':>2} {one.label}" for one in found]
-    # Where nothing was timed, columns that say so are in the way.
-    shown = [name for name in VALUES if any(one.means[name] is not None for one in found)]
+    shown = _shown(found)
     columns = [[HEADINGS[name], *(_cell(name, one.means[name]) for one in found)] for name in shown]
     for table in fitting("   method", labels, columns, console):
         console.print(table)
