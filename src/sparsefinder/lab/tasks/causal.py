@@ -185,7 +185,9 @@ def _at_once(model: PreTrainedModel, rows: Tensor) -> Float[Tensor, "batch asked
 
 def _from_prefixes(model: PreTrainedModel, rows: Tensor) -> Float[Tensor, "batch asked words"]:
     given = rows.to(model.device)
+    # Copied: a view of the last would keep the logits of the whole prefix.
     steps = (
-        model(input_ids=given[:, :end], use_cache=False).logits[:, -1].float().cpu() for end in range(1, rows.shape[1])
+        model(input_ids=given[:, :end], use_cache=False).logits[:, -1].to("cpu", torch.float32, copy=True)
+        for end in range(1, rows.shape[1])
     )
     return torch.stack(list(steps), 1)
