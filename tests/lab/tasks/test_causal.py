@@ -10,6 +10,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file
+from torch.multiprocessing.reductions import StorageWeakRef
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from sparsefinder import Full, Window, predicting, record
@@ -104,6 +105,21 @@ def test_each_prefix_by_itself_gives_the_same_where_nothing_looks_ahead(trained)
     assert task.forced(teacher) is None
     (batch,) = task.forced(teacher, 2, whole_prefix=True)
     assert batch["input_ids"].tolist() == [one["input_ids"] for one in task.validation(teacher)[:2]]
+
+
+def test_prefixes_keep_the_logits_of_their_last_token_only(trained):
+    task, teacher = trained
+    model, held = task.load(teacher), []
+    alive = []
+
+    def watch(_, __, output):
+        alive.append(sum(not each.expired() for each in held))
+        held.append(StorageWeakRef(output.logits.untyped_storage()))
+
+    with model.register_forward_hook(watch):
+        task.evaluate(model, teacher, count=1, whole_prefix=True)
+    assert len(held) > 2
+    assert max(alive) <= 1
 
 
 def test_sequences_to_record_are_causal(trained):
