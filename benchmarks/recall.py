@@ -68,7 +68,7 @@ CLUSTERS = (4, 8, 16, 32, 64, 128)
 TOPS = (1, 2, 4, 8, 12)
 LAMBDAS = torch.logspace(-2, 2, 161)
 # Ranks to choose among by head, what a dimension of them may cost, and the mean ranks that are wanted.
-RANKS, PRICES, MEAN_RANKS = (1, 2, 4, 6, 8, 12, 16, 24), torch.logspace(-4.5, -0.5, 401), (4, 8)
+RANKS, PRICES, MEAN_RANKS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24), torch.logspace(-4.5, -0.5, 401), (4, 8)
 BY_HEAD = "sketch, learned, ranks by head"
 # A level counts as reached if it is missed by no more than this: grids do not hit them exactly.
 SHORT = 0.0025
@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=32, help="to measure on")
     parser.add_argument("--layers", type=int, nargs="*", help="all unless given")
     parser.add_argument("--only", default="", metavar="PATTERN", help="methods with such names: 'Routing|means'")
+    parser.add_argument("--steps", type=int, default=300, help="to learn a sketch in")
     parser.add_argument("--jobs", type=int, default=2, help="layers at the same time")
     arguments = parser.parse_args()
     fitted, every = arguments.sequences, arguments.sequences + arguments.choose
@@ -95,27 +96,32 @@ def main() -> None:
             for name, text, count in (("train", arguments.train, every), ("test", arguments.test, arguments.held_out))
         )
         with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
-            for layer in pool.map(partial(_layer, train.path, test.path, fitted, arguments.only), train.sites):
+            how = partial(_layer, train.path, test.path, fitted, arguments.steps, arguments.only)
+            for layer in pool.map(how, train.sites):
                 for method, measured in layer.items():
                     results[method].append(measured)
     _print(results)
 
 
-def _layer(train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]) -> dict[str, tuple[Tensor, ...]]:
+def _layer(
+    train: Path, test: Path, fitted: int, steps: int, only: str, site: tuple[str, int]
+) -> dict[str, tuple[Tensor, ...]]:
     """Recall and sparsity of every method in one layer, and how long that took, for whoever waits."""
     torch.set_num_threads(1)
     results: dict[str, tuple[Tensor, ...]] = {}
-    seconds = seconds_of(lambda: results.update(_measured(train, test, fitted, only, site)))
+    seconds = seconds_of(lambda: results.update(_measured(train, test, fitted, steps, only, site)))
     print(f"{site[0]} layer {site[1]}: {seconds:.0f} s", file=sys.stderr, flush=True)
     return results
 
 
-def _measured(train: Path, test: Path, fitted: int, only: str, site: tuple[str, int]) -> dict[str, tuple[Tensor, ...]]:
+def _measured(
+    train: Path, test: Path, fitted: int, steps: int, only: str, site: tuple[str, int]
+) -> dict[str, tuple[Tensor, ...]]:
     traces = Traces.open(train)
     choose = [_gold(sample) for sample in traces.samples(*site, 1, start=fitted)]
     held = [_gold(sample) for sample in Traces.open(test).samples(*site, 1)]
     samples = traces.samples(*site, 4, stop=fitted, seed=0)
-    wanted = ((method, finders) for method, finders in _finders(samples) if re.search(only, method))
+    wanted = ((method, finders) for method, finders in _finders(samples, steps) if re.search(only, method))
     return {method: _chosen(finders(), choose, held) for method, finders in wanted}
 
 
@@ -131,7 +137,7 @@ def record(model_path: str, text: Path, count: int, folder: Path, layers: list[i
     return record_traces(model.base_model, inputs, folder, layers=layers)
 
 
-def _finders(samples: Samples) -> Grid:
+def _finders(samples: Samples, steps: int) -> Grid:
     """Every method with every setting that is tried, made when it is asked for."""
     yield "window", lambda: [Window(size) for size in (1, 11, 25, 35, 75, 101, 131, 171)]
     yield "random", lambda: [RandomBlocks(count) for count in (5, 13, 25, 51, 103)]
@@ -159,8 +165,8 @@ def _finders(samples: Samples) -> Grid:
     for r in (4, 8, 16):
         scores = cache(partial(low_rank, few, r))
         yield f"sketch r = {r}", partial(_with, scores, _sketches)
-        yield f"sketch r = {r}, learned", partial(_with, scores, partial(_refined, samples, few))
-    yield BY_HEAD, lambda: [one for r in RANKS for one in _refined(samples, few, low_rank(few, r))]
+        yield f"sketch r = {r}, learned", partial(_with, scores, partial(_refined, samples, few, steps))
+    yield BY_HEAD, lambda: [one for r in RANKS for one in _refined(samples, few, steps, low_rank(few, r))]
     for clusters, counts in ((64, (1, 2, 3, 4, 6, 8, 10, 14)), (128, (2, 4, 6, 8, 12, 16, 20, 28))):
         yield f"probe B = {clusters}", partial(_probes, few, clusters, counts)
 
@@ -183,8 +189,8 @@ def _sketches(scores: Projection) -> list[Finder]:
     return [Sketch(r, share=share, projection=scores) for share in (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)]
 
 
-def _refined(samples: Samples, few: list[Sample], scores: Projection) -> list[Finder]:
-    learned = refine(scores, samples, 300)
+def _refined(samples: Samples, few: list[Sample], steps: int, scores: Projection) -> list[Finder]:
+    learned = refine(scores, samples, steps)
     return _over_shares(Sketch(learned.queries.shape[-1], slack=1.0, projection=learned), few)
 
 

@@ -55,6 +55,7 @@ GRAPHS: dict[str, Callable[[Grid], Graph]] = {
     "half band": lambda grid: Graph.band(None, -1, grid),
     "columns": lambda grid: Graph.columns(chance(1, grid.heads, grid.m, share=0.2), grid),
     "diagonals": lambda grid: diagonal_graph(grid, 0.2),
+    "lines": lambda grid: diagonal_graph(grid, 0.9) | Graph.columns(chance(1, grid.heads, grid.m, share=0.2), grid),
     "rows": lambda grid: Graph.rows(chance(grid.batch, 1, grid.n, share=0.2), grid),
     "buckets": bucket_graph,
     "many buckets": lambda grid: bucket_graph(grid, 7, 2, 3),

@@ -22,7 +22,21 @@ from .. import compiled
 from ..compiled import Held, capsule
 from ..core.graph import Graph
 from ..core.mapping import maps_natively, wide
-from ..core.pieces import Band, Bands, Blocks, Buckets, Columns, EveryPair, Near, Pairs, Piece, Rows, Rule, Sketched
+from ..core.pieces import (
+    Band,
+    Bands,
+    Blocks,
+    Buckets,
+    Columns,
+    Diagonals,
+    EveryPair,
+    Near,
+    Pairs,
+    Piece,
+    Rows,
+    Rule,
+    Sketched,
+)
 from ..errors import InputError
 from .call import Call, kernel_refusal
 
@@ -210,7 +224,7 @@ def _knows(piece: Piece, graph: Graph) -> bool:
             return single and mapped and few and piece.grid.same_as(graph.grid)
         case Near():
             return piece.queries.dtype == torch.float32
-    return isinstance(piece, Band | Bands | Columns | Rows | Buckets | Pairs | Blocks)
+    return isinstance(piece, Band | Bands | Diagonals | Columns | Rows | Buckets | Pairs | Blocks)
 
 
 # Pieces do not change, so that they are turned into the kernels' terms once.
@@ -229,6 +243,8 @@ def _turned(piece: Piece) -> Any:
             return _native.band(piece.lower, piece.upper, None)
         case Bands():
             return _native.band(None, None, _whole(piece.reach))
+        case Diagonals():
+            return _native.diagonals(piece.chosen.contiguous().view(torch.uint8))
         case Columns():
             return _native.columns(piece.keys.contiguous().view(torch.uint8))
         case Rows():
@@ -270,11 +286,8 @@ def _alphas(alpha: float | Tensor, heads: int) -> list[float]:
 
 def _prepared(x: Tensor) -> Tensor:
     """Vectors of float32, each contiguous, padded with zeros to a multiple of LANES: zeros change no product."""
-    x = x.detach()
-    if x.dtype != torch.float32:
-        x = x.to(torch.float32)
-    size = x.shape[-1]
-    lanes: int = _native.LANES
+    x = x.detach().to(torch.float32)
+    size, lanes = x.shape[-1], _native.LANES
     if size == 0 or size % lanes:
         return torch.nn.functional.pad(x, (0, -size % lanes or lanes))
     return x if x.is_contiguous() or (x.stride(-1) == 1 and min(x.stride()) >= 0) else x.contiguous()

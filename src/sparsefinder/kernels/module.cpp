@@ -145,12 +145,14 @@ void define_pieces(nb::module_& module) {
       held.piece.chosen = chosen.data();
       held.piece.batch = static_cast<int64_t>(chosen.shape(0));
       held.piece.heads = static_cast<int64_t>(chosen.shape(1));
+      held.piece.span = static_cast<int64_t>(chosen.shape(2));
       held.first = nb::ndarray<>(chosen);
       return held;
     };
   };
   module.def("columns", tokens(Kind::columns));
   module.def("rows", tokens(Kind::rows));
+  module.def("diagonals", tokens(Kind::diagonals));
   module.def("blocks", [](Numbers offsets, Numbers blocks, int64_t batch, int64_t heads, int64_t query_size,
                           int64_t key_size) {
     HeldPiece held{};

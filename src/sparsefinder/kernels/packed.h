@@ -17,6 +17,7 @@ namespace sparsefinder::KERNEL_NAMESPACE {
 
 // Smaller blocks are walked key by key: a tile would be mostly waste.
 constexpr int64_t kLeastBlock = 8;
+constexpr int64_t kLeastBand = 8;      // and bands of fewer diagonals likewise
 constexpr int64_t kPanelsOfTask = 16;  // packed by one thread at a time
 
 inline bool by_panels(const Piece& piece) {
@@ -103,7 +104,8 @@ class Packed {
     return reinterpret_cast<uint8_t*>(data_ + screen_place_) + key_head * screen_stride_;
   }
   bool packs_lists(const PiecePlan& piece) const {
-    return lists_too_ && !piece.tables.empty() && piece.piece->kind != Kind::rule;
+    const Kind kind = piece.piece->kind;
+    return lists_too_ && !piece.tables.empty() && kind != Kind::rule && kind != Kind::diagonals;
   }
   // How many floats the piece's own panels take for a head.
   int64_t floats_of(const PiecePlan& piece, int64_t b, int64_t h) const;

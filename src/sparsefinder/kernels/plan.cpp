@@ -17,14 +17,27 @@ void finish_lists(Lists& lists) {
   lists.keys.resize(lists.begins.back() + 64);
 }
 
-Lists column_list(const uint8_t* chosen, int64_t m) {
+Lists single_list(std::vector<int> keys) {
   Lists lists;
-  lists.begins.push_back(0);
-  for (int64_t j = 0; j < m; ++j)
-    if (chosen[j]) lists.keys.push_back(static_cast<int>(j));
-  lists.begins.push_back(static_cast<int>(lists.keys.size()));
+  lists.begins = {0, static_cast<int>(keys.size())};
+  lists.keys = std::move(keys);
   finish_lists(lists);
   return lists;
+}
+
+Lists column_list(const uint8_t* chosen, int64_t m) {
+  std::vector<int> keys;
+  for (int64_t j = 0; j < m; ++j)
+    if (chosen[j]) keys.push_back(static_cast<int>(j));
+  return single_list(std::move(keys));
+}
+
+// How far the keys of the diagonals lie ahead of their query, in ascending order.
+Lists distance_list(const uint8_t* chosen, int64_t span, int64_t m) {
+  std::vector<int> distances;
+  for (int64_t place = span - 1; place >= 0; --place)
+    if (chosen[place]) distances.push_back(static_cast<int>(m - 1 - place));
+  return single_list(std::move(distances));
 }
 
 // Whether slot `slot` names a bucket that no earlier slot of the same token names.
@@ -63,6 +76,11 @@ Plan::Plan(const Problem& given) : problem(given) {
       plan.tables.resize(piece.batch * piece.heads);
       parallel(problem.threads, piece.batch * piece.heads,
                [&](int64_t t) { plan.tables[t] = column_list(piece.chosen + t * problem.m, problem.m); });
+    } else if (piece.kind == Kind::diagonals) {
+      plan.tables.resize(piece.batch * piece.heads);
+      parallel(problem.threads, piece.batch * piece.heads, [&](int64_t t) {
+        plan.tables[t] = distance_list(piece.chosen + t * piece.span, piece.span, problem.m);
+      });
     } else if (piece.query_buckets) {
       int64_t count = 0;
       const int64_t entries = piece.key_batch * piece.key_heads * problem.m * piece.key_slots;
@@ -112,6 +130,10 @@ bool Plan::contains(size_t index, int64_t b, int64_t h, int64_t i, int64_t j) co
       const int64_t distance = j - problem.position(b, i);
       return distance >= piece.first_of_band(h) && distance <= piece.last_of_band(h);
     }
+    case Kind::diagonals: {
+      const int64_t place = problem.position(b, i) - j + problem.m - 1;
+      return place >= 0 && place < piece.span && piece.chosen[piece.table(b, h) * piece.span + place];
+    }
     case Kind::columns:
       return piece.chosen[piece.table(b, h) * problem.m + j];
     case Kind::rows:
@@ -153,6 +175,7 @@ int64_t Plan::most_keys(const PiecePlan& plan, int64_t b, int64_t h, int64_t i) 
     case Kind::band:
       return std::clamp<int64_t>(piece.last_of_band(h) - piece.first_of_band(h) + 1, 0, problem.m);
     case Kind::columns:
+    case Kind::diagonals:
       return plan.lists(b, h).begins.back();
     case Kind::rows:
       return piece.chosen[piece.table(b, h) * problem.n + i] ? problem.m : 0;

@@ -19,8 +19,10 @@ struct Lists {
 
 struct PiecePlan {
   const Piece* piece = nullptr;
-  std::vector<Lists> tables;  // of columns (a single list), buckets, and rules within buckets
-  bool repeats = false;       // whether a query and a key can share more than one bucket
+  // Of columns and of diagonals (a single list: of keys, or of distances from the query), buckets, and rules within
+  // buckets.
+  std::vector<Lists> tables;
+  bool repeats = false;  // whether a query and a key can share more than one bucket
   // Of rules: what a product has to reach, per row. Written when the row is walked, by the thread that walks it.
   mutable std::vector<int32_t> reached;
 

@@ -15,15 +15,18 @@ struct Vectors {
   const float* at(int64_t b, int64_t h, int64_t i) const { return data + b * batch + h * head + i * row; }
 };
 
-enum class Kind { band, columns, rows, blocks, buckets, rule, near };
+enum class Kind { band, diagonals, columns, rows, blocks, buckets, rule, near };
 
 // A piece of the graph, as in pieces.py. Tables may have size 1 for batch or heads, which then stands for all of them.
 struct Piece {
   Kind kind;
   int64_t lower = std::numeric_limits<int32_t>::min(), upper = std::numeric_limits<int32_t>::max();
   const int64_t* reaches = nullptr;  // of bands that differ between heads: as far to each side, or -1 for none
-  const uint8_t* chosen = nullptr;   // columns: [batch, heads, m]; rows: [batch, heads, n]
-  int64_t batch = 1, heads = 1;      // of `chosen`, of the blocks, or of the queries' buckets
+  // columns: [batch, heads, m]; rows: [batch, heads, n]; diagonals: [batch, heads, span], the distance 0 at m - 1, and
+  // keys that lie farther back after it.
+  const uint8_t* chosen = nullptr;
+  int64_t span = 0;
+  int64_t batch = 1, heads = 1;  // of `chosen`, of the blocks, or of the queries' buckets
   const int64_t* offsets = nullptr;
   const int64_t* blocks = nullptr;
   int64_t query_blocks = 0, query_size = 1, key_size = 1;

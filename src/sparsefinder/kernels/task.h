@@ -42,7 +42,9 @@ class Task {
     const Piece& piece = *share_.plan.pieces[index].piece;
     switch (piece.kind) {
       case Kind::band:
-        return walk_band(index, piece);
+        return walk_band(index, piece.first_of_band(share_.h), piece.last_of_band(share_.h));
+      case Kind::diagonals:
+        return walk_diagonals(index);
       case Kind::columns:
         return walk_columns(index);
       case Kind::rows:
@@ -69,9 +71,9 @@ class Task {
     }
   }
 
-  void walk_band(size_t index, const Piece& piece) {
-    // A narrow band is walked in small groups, whose keys differ little.
-    const int64_t first = piece.first_of_band(share_.h), last = piece.last_of_band(share_.h), width = last - first + 1;
+  // Keys at distances first … last from their query. A narrow band is walked in small groups, whose keys differ little.
+  void walk_band(size_t index, int64_t first, int64_t last) {
+    const int64_t width = last - first + 1;
     if (width <= 0) return;
     const int64_t step = width >= 2 * kDenseRows ? kDenseRows : width / 2 / kTileRows * kTileRows + kTileRows;
     for (int64_t start = 0; start < share_.size; start += step) {
@@ -82,6 +84,31 @@ class Task {
         rows_.see(r, position + first, position + last + 1);
       }
       rows_.pass(index);
+    }
+  }
+
+  // Neighbouring diagonals as bands, the others key by key.
+  void walk_diagonals(size_t index) {
+    const Lists& lists = share_.lists(index);
+    const int *distances = lists.keys.data(), *end = distances + lists.size(0);
+    std::vector<int> single;
+    for (const int *first = distances, *last; first < end; first = last) {
+      for (last = first + 1; last < end && *last == last[-1] + 1;) ++last;
+      if (last - first >= kLeastBand)
+        walk_band(index, *first, last[-1]);
+      else
+        single.insert(single.end(), first, last);
+    }
+    int* listed = Scratch::mine().listed.get(kChunk + kSlack);
+    for (int64_t r = 0; r < share_.size; ++r) {
+      const int64_t position = share_.problem.position(share_.b, share_.first + r), seen = share_.limit(r);
+      auto distance = std::lower_bound(single.begin(), single.end(), -position);
+      while (distance != single.end() && position + *distance < seen) {
+        int count = 0;
+        for (; count < kChunk && distance != single.end() && position + *distance < seen; ++distance)
+          listed[count++] = static_cast<int>(position + *distance);
+        rows_.look_at(index, r, listed, count);
+      }
     }
   }
 
