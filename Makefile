@@ -23,7 +23,7 @@ demo: .venv/installed
 	$(BIN)/sparsefinder run recipes/demo-mt-de.yaml --runs $(RUNS)
 	$(BIN)/sparsefinder run recipes/demo-mt-fr.yaml --runs $(RUNS)
 
-# Every method on one chart, over two teachers: docs/results/rivals.md. Two and a half hours on two cores; the same command goes on.
+# Every method on one chart, over two teachers: docs/results/rivals.md. An hour and a half on two cores; the same command goes on.
 #   make rivals MINILM=… CAUSAL=… TRAIN=train.txt VALID=valid.txt
 # MINILM: an encoder as published (all-MiniLM-L6-v2); CAUSAL: a decoder with entmax; TRAIN, VALID: WikiText-2.
 RIVALS := rivals-minilm-wikitext2 rivals-causal-wikitext2
