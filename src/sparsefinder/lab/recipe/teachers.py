@@ -187,5 +187,7 @@ AnyTask = TypeVar("AnyTask", MaskedLM, CausalLM, Translation)
 
 def _one_start(task: AnyTask) -> AnyTask:
     if (task.checkpoint is None) == (task.model is None):
-        raise ValueError("either `checkpoint` (to start from) or `model` (a config, to start from scratch) is needed")
+        given = "none is there" if task.model is None else "both are there: task.model=null leaves one out"
+        wanted = "either `checkpoint` (to start from) or `model` (a config, to start from scratch) is needed"
+        raise ValueError(f"{wanted}, and {given}")
     return task
