@@ -11,7 +11,7 @@ from rich.text import Text
 
 from .. import __version__
 from ..errors import InputError, SparsefinderError
-from .cli_results import leaderboard, points, report
+from .cli_results import leaderboard, points, report, scores
 from .folder import check_folder
 from .progress import console
 from .saying import print_lines, saying_how_to_go_on
@@ -127,7 +127,7 @@ _stage("fit", "Learn projections and fit finders, after what comes before.", "ru
 _stage("sweep", "Measure the grid of settings, after what comes before. Finished points are kept.", "runs/demo-mlm")
 
 
-for results in (report, points, leaderboard):
+for results in (report, points, scores, leaderboard):
     app.command()(results)
 
 

@@ -10,7 +10,7 @@ import typer
 from ..errors import InputError
 from .folder import check_folder
 
-__all__ = ["leaderboard", "points", "report"]
+__all__ = ["leaderboard", "points", "report", "scores"]
 
 
 def report(
@@ -119,3 +119,43 @@ def leaderboard(
         print(board.as_csv(found) if as_csv else board.as_markdown(found), end="")
     else:
         board.print_standings(found)
+
+
+def scores(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; fits to one teacher, or several.")
+    ],
+    only: Annotated[str, typer.Option(help="Methods, with commas between; all if empty.")] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Also settings that another of the same method beats in both.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, of every run, instead of a table.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for a page of Markdown.")] = False,
+    chart: Annotated[
+        Path | None, typer.Option(help="Also write a chart of sparsity and score, a panel for each teacher, as SVG.")
+    ] = None,
+) -> None:
+    """Print what predicting attention costs the model: its score with every setting that was run inside it.
+
+    Runs whose full model has the same score are fits to one teacher, with other seeds say, and share a table.
+
+    Examples:
+        sparsefinder scores runs/demo-mlm
+
+        sparsefinder scores runs/demo-mlm runs/demo-mlm-1 --only sketch,distance,window
+
+        sparsefinder scores runs/demo-mt-de runs/demo-mt-fr --chart scores.svg --markdown > scores.md
+    """
+    from . import scores as inside
+
+    if as_csv and as_markdown:
+        raise InputError("--markdown", "--csv beside it", "one of them")
+    found = inside.teachers([check_folder(run) for run in runs], [name for name in only.split(",") if name], every)
+    if chart is not None:
+        from .report.figures_scores import write_chart
+
+        write_chart(found, chart)
+    if as_csv or as_markdown:
+        print(inside.as_csv(found) if as_csv else inside.as_markdown(found), end="")
+    else:
+        inside.print_scores(found)

@@ -24,6 +24,7 @@ from .bench.entries import Entry
 from .bench.points import read_bench
 from .folder import RunFolder
 from .sweep.measured import Key, Measured, measured_recall
+from .sweep.measured_setting import method_label
 from .sweep.summary import COSTED, COSTS, Row, at_recall, summary
 from .tables import fitting, for_terminal
 
@@ -80,10 +81,7 @@ class Standing:
 
     @property
     def label(self) -> str:
-        kind = methods().get(self.method)
-        if kind is None:
-            return self.method
-        return kind.about.label + ("" if self.inputs == kind.about.inputs[0] else f" ({self.inputs})")
+        return method_label(self.method, self.inputs)
 
 
 def standings(folders: Sequence[RunFolder], sort: str = "hypervolume") -> list[Standing]:

@@ -137,10 +137,10 @@ def _cost(scores: Cloud | None, found: Sequence[Ranked]) -> str:
 def _change(scores: Cloud, place: int) -> str:
     """How much worse the score gets: perplexity in percent, BLEU in points."""
     measured = scores.measured
-    share = measured.better == "lower"
+    share = measured.relative
 
     def worse(value: Any, full: Any) -> Any:
-        return 100 * (value / full - 1) if share else full - value
+        return measured.change(value, full) * (100 if share else -1)
 
     value = float(worse(measured.value[place], measured.full))
     draws = measured.draws

@@ -6,25 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from ..folder import RunFolder
 from ..leaderboard import Standing
 from ..sweep.measured import measured_recall
-from ..sweep.points import Floats
 from .charts import Cloud
-from .figures_look import GREY, README, between, line_look, percent, write_for_readme
+from .figures_look import GREY, README, between, line_look, percent, skipped_axis, write_for_readme
 from .methods import series_of
 
 __all__ = ["write_chart"]
 
-# Every halving of the pairs that are left is as wide: what matters is between 90 and 99 %. Full attention is at 0.
-TICKS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 # Nothing is read off below.
 LOWEST = 0.3
+# To where sparsity goes at the least.
+SPARSE = 0.99
 
 
 def write_chart(folders: Sequence[RunFolder], found: Sequence[Standing], path: Path) -> None:
@@ -34,7 +31,7 @@ def write_chart(folders: Sequence[RunFolder], found: Sequence[Standing], path: P
         panels = figure.subplots(1, len(folders), sharey=True, squeeze=False)[0]
         for axes, folder in zip(panels, folders, strict=True):
             _panel(axes, folder, found)
-            axes.set(title=folder.path.resolve().name, xlabel="pairs skipped, %", ylim=(LOWEST, 1.01))
+            axes.set(title=folder.path.resolve().name, ylim=(LOWEST, 1.01))
         panels[0].set_ylabel("pairs that matter found, %")
         percent(panels[0].yaxis)
         write_for_readme(figure, path)
@@ -45,7 +42,6 @@ def _panel(axes: Axes, folder: RunFolder, found: Sequence[Standing]) -> None:
     assert measured is not None, "standings have points of each run"
     cloud = Cloud(series_of(measured.methods), measured)
     numbers = {series.key: number for number, series in enumerate(cloud.series)}
-    axes.set_xscale("function", functions=(_halvings, _skipped))
     for one in found:
         number = numbers.get((one.method, one.inputs))
         if number is None:
@@ -55,15 +51,4 @@ def _panel(axes: Axes, folder: RunFolder, found: Sequence[Standing]) -> None:
         look["linewidth"] = 2.4 if one.ours else 1.2
         axes.plot(cloud.x[best], cloud.y[best], label=one.label, markevery=max(1, len(best) // 10), **look)
     axes.axvline(measured.gold, color=GREY, linestyle="--", linewidth=1.2, label="as sparse as the teacher")
-    axes.set_xlim(0.0, max(TICKS[-2], measured.gold + (1 - measured.gold) / 3))
-    axes.xaxis.set_major_locator(FixedLocator(TICKS))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
-
-
-def _halvings(skipped: Floats) -> Floats:
-    return -np.log2(np.maximum(1 - np.asarray(skipped), 1e-6))
-
-
-def _skipped(halvings: Floats) -> Floats:
-    return 1 - np.exp2(-np.asarray(halvings))
+    skipped_axis(axes, 0.0, max(SPARSE, measured.gold + (1 - measured.gold) / 3))

@@ -16,15 +16,16 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from ...files import whole_file
+from ..sweep.points import Floats
 from .charts import FullScore, Range, dash
 from .methods import Series, Style
 
 __all__ = [
     "COLUMN", "GREY", "LOOK", "README", "SMALL", "TEXT", "between", "legend_columns", "legend_entries", "line_look",
-    "percent", "score_axis", "write_for_readme",
+    "percent", "score_axis", "skipped_axis", "write_for_readme",
 ]  # fmt: skip
 
 # Inches: a column and the text of a page in two columns.
@@ -52,6 +53,8 @@ LOOK: Any = {
     # Text as text, so that a figure can be searched.
     "pdf.fonttype": 42,
 }
+# Where an axis of sparsity has its ticks.
+SKIPPED = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 # Between black and white: it can be read on both.
 GREY = "#808080"
 README: Any = {
@@ -87,6 +90,23 @@ def percent(*axes: Axis) -> None:
     """Shares as percent; the axis says so in its title."""
     for axis in axes:
         axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
+
+
+def skipped_axis(axes: Axes, least: float, most: float) -> None:
+    """An axis of sparsity on which every halving of the pairs that are left is as wide: what matters is close to 1."""
+    axes.set_xscale("function", functions=(_halvings, _skipped))
+    axes.set(xlabel="pairs skipped, %", xlim=(least, most))
+    axes.xaxis.set_major_locator(FixedLocator(SKIPPED))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+
+
+def _halvings(skipped: Floats) -> Floats:
+    return -np.log2(np.maximum(1 - np.asarray(skipped), 1e-6))
+
+
+def _skipped(halvings: Floats) -> Floats:
+    return 1 - np.exp2(-np.asarray(halvings))
 
 
 def score_axis(axes: Axes, score: FullScore, limits: Range | None = None) -> None:

@@ -78,6 +78,15 @@ class Measured:
         """Values of which more is better."""
         return -values if self.better == "lower" else values
 
+    @property
+    def relative(self) -> bool:
+        """Whether changes of values are told as a share of full attention's: of perplexity they are, of BLEU not."""
+        return self.better == "lower"
+
+    def change(self, value: Any, full: Any) -> Any:
+        """How much larger a value is than full attention's, as a share of it or as a difference."""
+        return value / full - 1 if self.relative else value - full
+
     @cached_property
     def quality(self) -> Floats:
         """Values as a share of full attention's."""

@@ -13,7 +13,18 @@ from ..folder import RunFolder
 from .measured import Measured, measured_recall, measured_scores
 from .points import Floats
 
-__all__ = ["COLUMNS", "COSTED", "COSTS", "RECALLS", "Row", "at_recall", "measured", "summary", "write_summary"]
+__all__ = [
+    "COLUMNS",
+    "COSTED",
+    "COSTS",
+    "RECALLS",
+    "Row",
+    "at_recall",
+    "measured",
+    "point_row",
+    "summary",
+    "write_summary",
+]
 
 Row = dict[str, Any]
 RECALLS = (0.8, 0.9, 0.95, 0.99)
@@ -116,14 +127,15 @@ def write_summary(folder: RunFolder) -> list[Row]:
     points: list[Row] = []
     for each in (recall, scores):
         if each is not None:
-            points += [_point(each, place) for places in each.methods.values() for place in places.tolist()]
+            points += [point_row(each, place) for places in each.methods.values() for place in places.tolist()]
     _write(folder, "points.csv", points)
     found = _rows(recall, scores)
     _write(folder, "summary.csv", found)
     return found
 
 
-def _point(measured: Measured, place: int) -> Row:
+def point_row(measured: Measured, place: int) -> Row:
+    """What points.csv has of a setting."""
     setting = measured.settings[place]
     return {
         "measure": measured.measure, "method": setting.method, "inputs": setting.inputs, "setting": setting.own,

@@ -1,0 +1,70 @@
+"""The chart of scores: how the model's score changes with what is skipped, a panel for each teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from ...core.pareto import frontier
+from ..scores import Cost, Teacher
+from .figures_look import GREY, README, between, line_look, skipped_axis, write_for_readme
+from .methods import Series, series_of
+
+__all__ = ["write_chart"]
+
+# Perplexity in percent of the full model's, and points of BLEU: as far as so much all is drawn to scale, and beyond it
+# every factor of ten is as wide.
+PERCENT, POINTS = 1.0, 0.5
+PERCENT_TICKS = (-1, 0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+POINTS_TICKS = (1, 0, -1, -2, -5, -10, -20, -50)
+
+
+def write_chart(found: Sequence[Teacher], path: Path) -> None:
+    """Write the frontiers of sparsity and score as an SVG for a README, the methods of the first teacher first."""
+    with matplotlib.rc_context(README):
+        figure = Figure(figsize=(4.1 * len(found) + 2.4, 4.4), layout="constrained")
+        for axes, teacher in zip(figure.subplots(1, len(found), squeeze=False)[0], found, strict=True):
+            _panel(axes, teacher)
+        write_for_readme(figure, path)
+
+
+def _panel(axes: Axes, teacher: Teacher) -> None:
+    full, costs = teacher.full, teacher.costs
+    scale, unit = (100, PERCENT) if teacher.relative else (1, POINTS)
+    axes.set_yscale("symlog", linthresh=unit, linscale=0.6)
+    for series in series_of((one.setting.method, one.setting.inputs) for one in costs):
+        mine = [one for one in costs if (one.setting.method, one.setting.inputs) == series.key]
+        if series.competes:
+            _line(axes, series, mine, scale, full.better == "lower")
+    axes.axhline(0, color=GREY, linestyle=":", linewidth=1.2, label="all pairs")
+    axes.axvline(full.gold, color=GREY, linestyle="--", linewidth=1.2, label="as sparse as the teacher")
+    ticks = PERCENT_TICKS if teacher.relative else POINTS_TICKS
+    axes.yaxis.set_major_locator(FixedLocator(ticks))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(lambda change, _: f"{change:+g}".replace("-", "−") if change else "0")
+    changes = [scale * change for one in costs for change in one.changes if np.isfinite(change)]
+    axes.set_ylim(min(-unit, *changes) * 1.1, max(unit, *changes) * 1.2)
+    if teacher.relative:
+        axes.invert_yaxis()
+    words = f"{full.measure}, {'% above that of all pairs' if teacher.relative else 'points of difference'}"
+    axes.set(title=teacher.name, ylabel=words)
+    skipped = [one.skipped for one in costs]
+    most = max(*skipped, full.gold)
+    skipped_axis(axes, max(0.0, min(skipped) - 0.02), most + (1 - most) / 4)
+
+
+def _line(axes: Axes, series: Series, costs: Sequence[Cost], scale: float, lower: bool) -> None:
+    """The frontier of a method by the mean of its fits, and from the least to the most of them."""
+    skipped = np.array([one.skipped for one in costs])
+    changes = scale * np.array([np.mean(one.changes) for one in costs])
+    best = frontier(np.stack([skipped, -changes if lower else changes], -1))
+    look = {**line_look(series), "color": between(series.style), "markerfacecolor": "none"}
+    axes.plot(skipped[best], changes[best], label=series.label, **look)
+    least, most = (scale * np.array([pick(one.changes) for one in costs]) for pick in (min, max))
+    axes.vlines(skipped[best], least[best], most[best], color=look["color"], alpha=0.5, linewidth=3)
