@@ -57,7 +57,7 @@ def said(*arguments: object) -> str:
 
 
 def test_changes_are_those_of_the_points(runs: list[RunFolder]) -> None:
-    several, translator = teachers(runs, every=True)
+    several, translator = teachers(runs)
     assert [*several.fits] == ["one", "two"]
     for teacher, folders in ((several, runs[:2]), (translator, runs[2:])):
         measured = [scores_of(folder) for folder in folders]
@@ -72,8 +72,8 @@ def test_changes_are_those_of_the_points(runs: list[RunFolder]) -> None:
 
 
 def test_the_interval_is_that_of_the_fit_that_did_worst(runs: list[RunFolder]) -> None:
-    (several,) = teachers(runs[:2], every=True)
-    alone = [{key(one): one for one in teachers([run], every=True)[0].costs} for run in runs[:2]]
+    (several,) = teachers(runs[:2])
+    alone = [{key(one): one for one in teachers([run])[0].costs} for run in runs[:2]]
     worse = 0
     for one in several.costs:
         worst = max((each[key(one)] for each in alone), key=lambda cost: cost.changes[0])
@@ -84,7 +84,7 @@ def test_the_interval_is_that_of_the_fit_that_did_worst(runs: list[RunFolder]) -
 
 
 def test_best_is_what_no_other_beats_in_both(runs: list[RunFolder]) -> None:
-    for teacher in teachers(runs, every=True):
+    for teacher in teachers(runs):
         sign = 1 if teacher.relative else -1
         for one in teacher.costs:
             harm = sign * sum(one.changes)
@@ -97,24 +97,12 @@ def test_best_is_what_no_other_beats_in_both(runs: list[RunFolder]) -> None:
             assert one.best == (not beaten)
 
 
-def test_what_its_own_method_beats_is_shown_when_all_is_asked_for(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "one", SMALL, timing=False, metric="BLEU")
-    sparsest = max(row["sparsity"] for row in changed(run, "score", {}) if row["method"] == "sketch")
-    # Nothing is lost where most is skipped: no other sketch is worth a line.
-    changed(run, "score", {("sketch", sparsest): 40.0})
-    (few,), (every,) = teachers([run]), teachers([run], every=True)
-    shown = [key(one) for one in few.costs]
-    assert {*shown} < {key(one) for one in every.costs}
-    assert [one.skipped for one in few.costs if one.setting.method == "sketch"] == [sparsest]
-    for one in every.costs:
-        mine = [each for each in every.costs if key(each)[:2] == key(one)[:2]]
-        beaten = any(each.skipped > one.skipped and each.changes[0] >= one.changes[0] for each in mine)
-        assert beaten != (key(one) in shown)
-    # Method by method, each from the densest to the sparsest.
-    methods = [one[:2] for one in shown]
-    assert methods == sorted(methods, key=methods.index)
-    for one, after in itertools.pairwise(few.costs):
-        assert one.skipped <= after.skipped or key(one)[:2] != key(after)[:2]
+def test_settings_stand_by_method_from_the_densest_to_the_sparsest(runs: list[RunFolder]) -> None:
+    for teacher in teachers(runs):
+        methods = [key(one)[:2] for one in teacher.costs]
+        assert methods == sorted(methods, key=methods.index)
+        for one, after in itertools.pairwise(teacher.costs):
+            assert one.skipped <= after.skipped or key(one)[:2] != key(after)[:2]
 
 
 def changed(run: RunFolder, column: str, values: dict[tuple[str, float], Any]) -> list[dict[str, Any]]:
@@ -163,7 +151,7 @@ def test_markdown_has_a_line_for_each_setting_the_best_in_bold(runs: list[RunFol
 
 
 def test_csv_has_the_rows_of_points_csv_of_every_run(runs: list[RunFolder]) -> None:
-    rows = list(csv.DictReader(io.StringIO(said(*(run.path for run in runs), "--csv", "--all"))))
+    rows = list(csv.DictReader(io.StringIO(said(*(run.path for run in runs), "--csv"))))
     for run in runs:
         mine = [
             {name: value for name, value in row.items() if name != "run"} for row in rows if row["run"] == run.path.name
@@ -180,6 +168,16 @@ def test_the_chart_has_a_panel_for_each_teacher(runs: list[RunFolder], tmp_path:
     assert text.count(">one<") == text.count(">translator<") == text.count(">sketch<") == 1
     assert ">two<" not in text
     assert ">BLEU, points of difference<" in text
+
+
+def test_ranks_are_lines_of_their_own(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "ranks", SMALL, timing=False)
+    rows = [row for row in changed(run, "setting", {}) if row["method"] == "sketch"]
+    own = {(row["method"], row["sparsity"]): json.dumps({"r": 4 if n % 2 else 8}) for n, row in enumerate(rows)}
+    changed(run, "setting", own)
+    text = said(run.path, "--chart", tmp_path / "chart.svg") and (tmp_path / "chart.svg").read_text()
+    assert text.count(">sketch, r = 4<") == text.count(">sketch, r = 8<") == 1
+    assert ">sketch<" not in text
 
 
 @pytest.mark.parametrize(

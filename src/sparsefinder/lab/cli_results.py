@@ -126,9 +126,6 @@ def scores(
         list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; fits to one teacher, or several.")
     ],
     only: Annotated[str, typer.Option(help="Methods, with commas between; all if empty.")] = "",
-    every: Annotated[
-        bool, typer.Option("--all", help="Also settings that another of the same method beats in both.")
-    ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, of every run, instead of a table.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for a page of Markdown.")] = False,
     chart: Annotated[
@@ -150,7 +147,7 @@ def scores(
 
     if as_csv and as_markdown:
         raise InputError("--markdown", "--csv beside it", "one of them")
-    found = inside.teachers([check_folder(run) for run in runs], [name for name in only.split(",") if name], every)
+    found = inside.teachers([check_folder(run) for run in runs], [name for name in only.split(",") if name])
     if chart is not None:
         from .report.figures_scores import write_chart
 

@@ -87,11 +87,8 @@ class Teacher:
         return self.full.relative
 
 
-def teachers(folders: Sequence[RunFolder], only: Collection[str] = (), every: bool = False) -> list[Teacher]:
-    """The teachers of some runs in the order of these, with settings that all fits have.
-
-    only: of these methods, if there are any. every: also settings that another of the same method beats in both.
-    """
+def teachers(folders: Sequence[RunFolder], only: Collection[str] = ()) -> list[Teacher]:
+    """The teachers of some runs in the order of these, with all settings that every fit has, or those of `only`."""
     found: dict[tuple[str, str, int], dict[str, Measured]] = {}
     for folder in folders:
         measured = measured_scores(folder)
@@ -107,22 +104,13 @@ def teachers(folders: Sequence[RunFolder], only: Collection[str] = (), every: bo
     for name in only:
         if name not in known - {FULL.method}:
             raise InputError("--only", name, f"some of {', '.join(sorted(known - {FULL.method}))}, with commas between")
-    return [_teacher(fits, only, every) for fits in found.values()]
+    return [_teacher(fits, only) for fits in found.values()]
 
 
-def _teacher(fits: dict[str, Measured], only: Collection[str], every: bool) -> Teacher:
+def _teacher(fits: dict[str, Measured], only: Collection[str]) -> Teacher:
     costs = _costs(fits, only)
-    if not every:
-        groups = [[one for one in costs if _key(one) == key] for key in dict.fromkeys(map(_key, costs))]
-        costs = [group[place] for group in groups for place in sorted(_frontier(next(iter(fits.values())), group))]
     tokens = {one.setting.globals for one in costs}
     return Teacher(fits, tuple(costs), tokens.pop() if len(tokens) == 1 else 0)
-
-
-def _frontier(measured: Measured, costs: Sequence[Cost]) -> list[int]:
-    """The places of those that no other beats in both, by the mean of the changes."""
-    points = [(one.skipped, float(measured.upwards(np.array(fmean(one.changes))))) for one in costs]
-    return frontier(np.array(points).reshape(-1, 2)).tolist()
 
 
 def _costs(fits: dict[str, Measured], only: Collection[str]) -> list[Cost]:
@@ -135,7 +123,10 @@ def _costs(fits: dict[str, Measured], only: Collection[str]) -> list[Cost]:
         if setting in shared and setting.method != FULL.method and (not only or setting.method in only)
     ]
     competing = [place for place, one in enumerate(costs) if _competes(one.setting.method)]
-    best = {competing[place] for place in _frontier(first, [costs[place] for place in competing])}
+    points = [
+        (costs[place].skipped, float(first.upwards(np.array(fmean(costs[place].changes))))) for place in competing
+    ]
+    best = {competing[place] for place in frontier(np.array(points).reshape(-1, 2)).tolist()}
     marked = [replace(one, best=place in best) for place, one in enumerate(costs)]
     volumes = {key: first.volume(key) for key in first.methods}
     return sorted(marked, key=lambda one: (-volumes[_key(one)], _key(one), one.skipped))
@@ -238,9 +229,9 @@ def _grouped(teacher: Teacher, columns: Sequence[tuple[str, Sequence[str]]]) -> 
 
 def _short(setting: MeasuredSetting, without: int) -> str:
     """A setting as recipes and command lines have it, and the patterns that it is united with."""
-    own = {name: value for name, value in json.loads(setting.own or "{}").items() if value is not None}
+    own = {name: value for name, value in json.loads(setting.own or "{}").items() if value}
     said = [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in own.items()]
-    return " + ".join(filter(None, (" ".join(said), *setting.extra_words(without)))) or "nothing to set"
+    return " + ".join(filter(None, (" ".join(said), *setting.extra_words(without)))) or "as it is"
 
 
 def _own(teacher: Teacher) -> str:
@@ -259,14 +250,13 @@ def _columns(teacher: Teacher) -> list[tuple[str, list[str]]]:
     costs, relative = teacher.costs, teacher.relative
     found = [
         ("skips", [_share(one.skipped) for one in costs]),
-        ("finds", [_share(one.found) for one in costs]),
-        ("misses", [_share(one.missed) for one in costs]),
         (teacher.full.measure, [_changes(one.changes, relative) for one in costs]),
         ("", [_brackets(one.within, relative) for one in costs]),
+        ("far words", [_changes(one.far, True) for one in costs]),
+        ("finds", [_share(one.found) for one in costs]),
+        ("misses", [_share(one.missed) for one in costs]),
     ]
-    if any(one.far for one in costs):
-        found.append(("far words", [_changes(one.far, True) for one in costs]))
-    # Weight is known only of what was scored since it is counted.
+    # Far words and weight are known of some tasks and runs alone.
     return [(name, cells) for name, cells in found if any(cell != "–" for cell in cells)]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -13,8 +16,9 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from ...core.pareto import frontier
 from ..scores import Cost, Teacher
+from .charts import dash
 from .figures_look import GREY, README, between, line_look, skipped_axis, write_for_readme
-from .methods import Series, series_of
+from .methods import series_of
 
 __all__ = ["write_chart"]
 
@@ -40,8 +44,11 @@ def _panel(axes: Axes, teacher: Teacher) -> None:
     axes.set_yscale("symlog", linthresh=unit, linscale=0.6)
     for series in series_of((one.setting.method, one.setting.inputs) for one in costs):
         mine = [one for one in costs if (one.setting.method, one.setting.inputs) == series.key]
-        if series.competes:
-            _line(axes, series, mine, scale, full.better == "lower")
+        ranks = sorted({_rank(one) for one in mine})
+        for place, rank in enumerate(ranks if series.competes else []):
+            label = f"{series.label}, r = {rank}" if len(ranks) > 1 else series.label
+            look = {**line_look(series), "color": between(series.style), "linestyle": dash(series.rank + place)}
+            _line(axes, label, look, [one for one in mine if _rank(one) == rank], scale, full.better == "lower")
     axes.axhline(0, color=GREY, linestyle=":", linewidth=1.2, label="all pairs")
     axes.axvline(full.gold, color=GREY, linestyle="--", linewidth=1.2, label="as sparse as the teacher")
     ticks = PERCENT_TICKS if teacher.relative else POINTS_TICKS
@@ -59,12 +66,15 @@ def _panel(axes: Axes, teacher: Teacher) -> None:
     skipped_axis(axes, max(0.0, min(skipped) - 0.02), most + (1 - most) / 4)
 
 
-def _line(axes: Axes, series: Series, costs: Sequence[Cost], scale: float, lower: bool) -> None:
+def _rank(cost: Cost) -> int:
+    """In how many dimensions tokens are compared, where a setting says it: more of them cost more to compare."""
+    return int(json.loads(cost.setting.own or "{}").get("r") or 0)
+
+
+def _line(axes: Axes, label: str, look: dict[str, Any], costs: Sequence[Cost], scale: float, lower: bool) -> None:
     """The frontier of a method by the mean of its fits, and from the least to the most of them."""
     skipped = np.array([one.skipped for one in costs])
-    changes = scale * np.array([np.mean(one.changes) for one in costs])
+    changes, least, most = (scale * np.array([pick(one.changes) for one in costs]) for pick in (fmean, min, max))
     best = frontier(np.stack([skipped, -changes if lower else changes], -1))
-    look = {**line_look(series), "color": between(series.style), "markerfacecolor": "none"}
-    axes.plot(skipped[best], changes[best], label=series.label, **look)
-    least, most = (scale * np.array([pick(one.changes) for one in costs]) for pick in (min, max))
+    axes.plot(skipped[best], changes[best], label=label, **{**look, "markerfacecolor": "none"})
     axes.vlines(skipped[best], least[best], most[best], color=look["color"], alpha=0.5, linewidth=3)
