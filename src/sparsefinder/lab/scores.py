@@ -58,6 +58,10 @@ class Cost:
     best: bool = False
 
     @property
+    def key(self) -> Key:
+        return self.setting.method, self.setting.inputs
+
+    @property
     def label(self) -> str:
         return method_label(self.setting.method, self.setting.inputs)
 
@@ -129,7 +133,7 @@ def _costs(fits: dict[str, Measured], only: Collection[str]) -> list[Cost]:
     best = {competing[place] for place in frontier(np.array(points).reshape(-1, 2)).tolist()}
     marked = [replace(one, best=place in best) for place, one in enumerate(costs)]
     volumes = {key: first.volume(key) for key in first.methods}
-    return sorted(marked, key=lambda one: (-volumes[_key(one)], _key(one), one.skipped))
+    return sorted(marked, key=lambda one: (-volumes[one.key], one.key, one.skipped))
 
 
 def _cost(setting: MeasuredSetting, fits: Sequence[Measured]) -> Cost:
@@ -150,10 +154,6 @@ def _cost(setting: MeasuredSetting, fits: Sequence[Measured]) -> Cost:
         if FAR in one.columns and FAR_OF_FULL in one.details
     )
     return Cost(setting, mean("sparsity"), mean("recall"), mean(MISSED), changes, within, far)
-
-
-def _key(cost: Cost) -> Key:
-    return cost.setting.method, cost.setting.inputs
 
 
 def _competes(method: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,6 +17,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from ...core.pareto import frontier
 from ..scores import Cost, Teacher
+from ..sweep.measured import Key
 from .charts import dash
 from .figures_look import GREY, README, between, line_look, skipped_axis, write_for_readme
 from .methods import series_of
@@ -29,26 +31,55 @@ PERCENT_TICKS = (-1, 0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 POINTS_TICKS = (1, 0, -1, -2, -5, -10, -20, -50)
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of the chart: a method, and in how many dimensions it compares tokens, where there are several."""
+
+    key: Key
+    rank: int
+    label: str
+    look: dict[str, Any]
+
+    def of(self, teacher: Teacher) -> list[Cost]:
+        return [one for one in teacher.costs if one.key == self.key and _rank(one) == self.rank]
+
+
 def write_chart(found: Sequence[Teacher], path: Path) -> None:
-    """Write the frontiers of sparsity and score as an SVG for a README, the methods of the first teacher first."""
+    """Write the frontiers of sparsity and score as an SVG for a README, the best method of the first teacher first."""
+    lines = _lines(found)
     with matplotlib.rc_context(README):
         figure = Figure(figsize=(4.1 * len(found) + 2.4, 4.4), layout="constrained")
         for axes, teacher in zip(figure.subplots(1, len(found), squeeze=False)[0], found, strict=True):
-            _panel(axes, teacher)
+            _panel(axes, teacher, lines)
         write_for_readme(figure, path)
 
 
-def _panel(axes: Axes, teacher: Teacher) -> None:
+def _lines(found: Sequence[Teacher]) -> list[Line]:
+    """The same for all panels, whose legend is one."""
+    costs = [one for teacher in found for one in teacher.costs]
+    series = {one.key: one for one in series_of(one.key for one in costs)}
+    lines = []
+    for key in dict.fromkeys(one.key for one in costs):
+        own = series[key]
+        ranks = sorted({_rank(one) for one in costs if one.key == key})
+        for place, rank in enumerate(ranks if own.competes else []):
+            look = {"color": between(own.style), "linestyle": dash(own.rank + place), "markerfacecolor": "none"}
+            label = f"{own.label}, r = {rank}" if len(ranks) > 1 else own.label
+            lines.append(Line(key, rank, label, {**line_look(own), **look}))
+    return lines
+
+
+def _rank(cost: Cost) -> int:
+    """In how many dimensions tokens are compared, where a setting says it: more of them cost more to compare."""
+    return int(json.loads(cost.setting.own or "{}").get("r") or 0)
+
+
+def _panel(axes: Axes, teacher: Teacher, lines: Sequence[Line]) -> None:
     full, costs = teacher.full, teacher.costs
     scale, unit = (100, PERCENT) if teacher.relative else (1, POINTS)
     axes.set_yscale("symlog", linthresh=unit, linscale=0.6)
-    for series in series_of((one.setting.method, one.setting.inputs) for one in costs):
-        mine = [one for one in costs if (one.setting.method, one.setting.inputs) == series.key]
-        ranks = sorted({_rank(one) for one in mine})
-        for place, rank in enumerate(ranks if series.competes else []):
-            label = f"{series.label}, r = {rank}" if len(ranks) > 1 else series.label
-            look = {**line_look(series), "color": between(series.style), "linestyle": dash(series.rank + place)}
-            _line(axes, label, look, [one for one in mine if _rank(one) == rank], scale, full.better == "lower")
+    for line in lines:
+        _draw(axes, line, line.of(teacher), scale, full.better == "lower")
     axes.axhline(0, color=GREY, linestyle=":", linewidth=1.2, label="all pairs")
     axes.axvline(full.gold, color=GREY, linestyle="--", linewidth=1.2, label="as sparse as the teacher")
     ticks = PERCENT_TICKS if teacher.relative else POINTS_TICKS
@@ -66,15 +97,10 @@ def _panel(axes: Axes, teacher: Teacher) -> None:
     skipped_axis(axes, max(0.0, min(skipped) - 0.02), most + (1 - most) / 4)
 
 
-def _rank(cost: Cost) -> int:
-    """In how many dimensions tokens are compared, where a setting says it: more of them cost more to compare."""
-    return int(json.loads(cost.setting.own or "{}").get("r") or 0)
-
-
-def _line(axes: Axes, label: str, look: dict[str, Any], costs: Sequence[Cost], scale: float, lower: bool) -> None:
+def _draw(axes: Axes, line: Line, costs: Sequence[Cost], scale: float, lower: bool) -> None:
     """The frontier of a method by the mean of its fits, and from the least to the most of them."""
     skipped = np.array([one.skipped for one in costs])
     changes, least, most = (scale * np.array([pick(one.changes) for one in costs]) for pick in (fmean, min, max))
     best = frontier(np.stack([skipped, -changes if lower else changes], -1))
-    axes.plot(skipped[best], changes[best], label=label, **{**look, "markerfacecolor": "none"})
-    axes.vlines(skipped[best], least[best], most[best], color=look["color"], alpha=0.5, linewidth=3)
+    axes.plot(skipped[best], changes[best], label=line.label, **line.look)
+    axes.vlines(skipped[best], least[best], most[best], color=line.look["color"], alpha=0.5, linewidth=3)
