@@ -3,7 +3,9 @@
 import ast
 import importlib.util
 import inspect
+import itertools
 import re
+import shlex
 from functools import reduce
 from pathlib import Path
 from types import ModuleType
@@ -17,14 +19,15 @@ from typer.main import get_command
 import sparsefinder
 from sparsefinder.finders import methods
 from sparsefinder.lab.cli import app
-from sparsefinder.lab.recipe import Method, Recipe
+from sparsefinder.lab.recipe import Method, Recipe, load_recipe
 from sparsefinder.lab.report.figures import FIGURES
 from sparsefinder.lab.sweep.grids import GRIDS
 from sparsefinder.lab.sweep.settings import expand
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/paper.md").read_text()
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+RESULTS = sorted((ROOT / "docs/results").glob("*.md"))
 # Paths that are told by where they begin, also in commands; what a run writes is elsewhere, charts are yet to be.
 FROM_ROOT = re.compile(r"(?<![\w/.-])(?<!--chart )(?:src|tests|docs|recipes|benchmarks)/[\w/.-]*[\w/]")
 # And names of source files, with as much of their path as is said.
@@ -110,6 +113,19 @@ def test_commands_and_their_options_are_there(document: Path) -> None:
         assert name in known.commands, name
         options = {option for one in known.commands[name].params for option in one.opts}
         assert set(re.findall(r"(?<= )--[a-z-]+", rest.split("#")[0])) <= options
+
+
+@pytest.mark.parametrize("document", RESULTS, ids=lambda path: path.name)
+def test_results_can_be_had_again_by_the_commands_beside_them(document: Path) -> None:
+    """Every command is whole, and its recipe takes what it sets."""
+    blocks = re.findall(r"^```\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    commands = [shlex.split(line, comments=True) for line in lines]
+    assert [words for words in commands if words and words[0] in ("sparsefinder", "python", "make")]
+    for words in commands:
+        assert not any("…" in word for word in words), words
+        if words[:2] in (["sparsefinder", "run"], ["sparsefinder", "train"]):
+            load_recipe(ROOT / words[2], [value for option, value in itertools.pairwise(words) if option == "--set"])
 
 
 def test_pieces_of_recipes_are_right() -> None:
