@@ -132,6 +132,13 @@ class Moments:
         moments = self.queries / self.query_count + self.keys / self.key_count - query.mT @ key - key.mT @ query
         return (maps * (moments @ maps)).sum((-1, -2))
 
+    def sized(self, queries: Float[Tensor, "heads d r"], keys: Float[Tensor, "heads d r"]) -> Projection:
+        """Maps with the same products, of which those of keys are as long as codes want them."""
+        kept = keys.double()
+        square = (kept * (self.keys / self.key_count @ kept)).sum((-1, -2)).clamp(min=1e-30)
+        longer = (LENGTH / square.sqrt())[:, None, None].float()
+        return Projection(queries / longer, keys * longer)
+
     def _with(self, other: Moments) -> Moments:
         return Moments(
             self.queries + other.queries,

@@ -20,11 +20,11 @@ from ..attending.gold import gold_shares, heaviest
 from ..core.entmax import entmax
 from ..errors import InputError
 from .learn import descend
-from .moments import LENGTH, Moments
+from .moments import Moments
 from .projection import Projection
 from .sample import Sample, batches
 
-__all__ = ["GoldRows", "learn_rows", "refine"]
+__all__ = ["GoldRows", "learn_rows", "level", "refine"]
 
 # Queries to a step of learning. With them come all keys of their sequence.
 QUERIES = 64
@@ -78,6 +78,11 @@ class GoldRows:
             found = entmax(scores.detach().masked_fill(~self.seen, -math.inf))
             rest = 4 / 3 * (wanted.pow(1.5) - found.pow(1.5)).sum(-1)
         return (((found - wanted) * visible).sum(-1) + rest).mean(-1).sum()
+
+    def to_find(self, scores: Float[Tensor, "heads count m"]) -> Float[Tensor, ""]:
+        """What scores lack to have the entmax of rows give weight to all gold keys alike: all are to be found."""
+        gold = (self.weights > 0).float()
+        return self.fenchel_young(scores, gold / gold.sum(-1, keepdim=True).clamp(min=1))
 
 
 def learn_rows(
@@ -133,20 +138,17 @@ def refine(
     keys count alike, whatever their weight: all are to be found. The loss is of whole rows, and knows of the row's
     threshold what `Sketch` knows with its slack: what lacks too much to all better ones is out, and has no gradient.
     """
-    # Steps of Adam have a size of their own: queries and keys are given the same size before.
-    sizes = [tensor.square().mean((-1, -2), keepdim=True).sqrt() for tensor in (scores.queries, scores.keys)]
-    even = (sizes[1] / sizes[0].clamp(min=1e-30)).clamp(min=1e-30).sqrt()
-    queries, keys = (tensor.clone().requires_grad_() for tensor in (scores.queries * even, scores.keys / even))
+    queries, keys = (tensor.clone().requires_grad_() for tensor in level(scores))
 
     def loss(rows: GoldRows) -> Tensor:
-        gold = (rows.weights > 0).float()
-        products = rows.q @ queries @ (rows.k @ keys).mT
-        return rows.fenchel_young(products, gold / gold.sum(-1, keepdim=True).clamp(min=1))
+        return rows.to_find(rows.q @ queries @ (rows.k @ keys).mT)
 
     learn_rows([queries, keys], loss, samples, steps, rate, seed, progress)
-    found = Moments.of(samples)
-    kept = keys.detach().double()
-    # Keys as long as codes want them.
-    square = (kept * (found.keys / found.key_count @ kept)).sum((-1, -2)).clamp(min=1e-30)
-    longer = (LENGTH / square.sqrt())[:, None, None].float()
-    return Projection(queries.detach() / longer, keys.detach() * longer)
+    return Moments.of(samples).sized(queries.detach(), keys.detach())
+
+
+def level(scores: Projection) -> tuple[Float[Tensor, "heads d r"], Float[Tensor, "heads d r"]]:
+    """The maps of queries and of keys at the same size, with the same products: steps of Adam have one of their own."""
+    sizes = [tensor.square().mean((-1, -2), keepdim=True).sqrt() for tensor in (scores.queries, scores.keys)]
+    even = (sizes[1] / sizes[0].clamp(min=1e-30)).clamp(min=1e-30).sqrt()
+    return scores.queries * even, scores.keys / even
