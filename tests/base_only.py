@@ -42,6 +42,7 @@ UNFITTED = (
 )
 # Made of others, or of what is learned from data.
 COMPOSED_OR_FITTED = {
+    "BentSketch",
     "BlockCentroids",
     "Cascade",
     "ClusterFormer",

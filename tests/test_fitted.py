@@ -35,6 +35,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "kmeans": {"clusters": 6},
     "routing": {"clusters": 6},
     "sketch": {"r": 4, "share": 0.2},
+    "bent-sketch": {"r": 4, "share": 0.2, "units": 8, "steps": 5},
     "probe": {"clusters": 6, "probes": 1},
     "block-topk": {"block": 4, "k": 2},
     "block-centroids": {"block": 4, "k": 2, "clusters": 3},
@@ -159,7 +160,7 @@ FITTED_WITH: dict[str, dict[str, Any]] = {
     "probe": {"clusters": 12}, "kmeans": {"clusters": 6}, "block-topk": {"block": 2},
     "block-centroids": {"block": 2, "clusters": 3}, "hash-attention": {"steps": 5}, "magicpig": {"bits": 2},
     "smyrf": {"clusters": 3}, "clustered": {"clusters": 6}, "dsa": {"steps": 5},
-    "quest": {"page": 2},
+    "quest": {"page": 2}, "bent-sketch": {"units": 8, "steps": 5},
     "minference": {"vertical": 2}, "flexprefill": {"block": 2}, "xattention": {"block": 4, "stride": 2},
     "spargeattention": {"block": 2, "similarity": 0.1}, "seerattention": {"block": 2},
 }  # fmt: skip

@@ -30,7 +30,7 @@ from sparsefinder import (
     gold_graph,
 )
 from sparsefinder.core.entmax import entmax_threshold
-from sparsefinder.finders import KMeans, Probe, Quantization, Routing, Sketch
+from sparsefinder.finders import BentSketch, KMeans, Probe, Quantization, Routing, Sketch
 from sparsefinder.finders.block_centroids import BlockCentroids
 from sparsefinder.fitting import Wanted
 from sparsefinder.learning.learn import learn
@@ -206,7 +206,8 @@ CASES: dict[Callable[[], object], str] = {
     lambda: Fitting(rate="fast"): "rate: got 'fast', want a number",  # type: ignore[arg-type]
     lambda: Fitting(shared="no"): "shared: got a str, want True or False",  # type: ignore[arg-type]
     **_fits(KMeans(2)), **_fits(Quantization(2, "quantiles")), **_fits(Routing(2)), **_fits(Sketch(2, share=0.1)),
-    **_fits(Sketch(share=0.1)), **_fits(Probe(2, 1)), **_fits(BlockCentroids(block=2, k=1, clusters=2)),
+    **_fits(Sketch(share=0.1)), **_fits(BentSketch(2, share=0.1)), **_fits(Probe(2, 1)),
+    **_fits(BlockCentroids(block=2, k=1, clusters=2)),
     lambda: learn(SAMPLE): f"samples: got a Sample, {BATCHES}",
     lambda: learn("traces/train"): f"samples: got a str, {BATCHES}",  # type: ignore[arg-type]
     lambda: refine(MAPS, SAMPLE, 1): f"samples: got a Sample, {BATCHES}",

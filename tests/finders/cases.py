@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sparsefinder.finders import (
+    BentSketch,
     BigBird,
     BlockCentroids,
     BlockTopK,
@@ -49,6 +50,9 @@ APART = Projection(_random(HEADS, D, R, seed=2), _random(HEADS, D, R, seed=3))
 RAW_CENTROIDS, CENTROIDS = _random(HEADS, 4, D, seed=4), 2 * _random(HEADS, 4, R, seed=5)
 # Where keys are worth rounding to whole numbers.
 CODED = Projection(APART.queries / 20, APART.keys * 20)
+# The same behind units, of which there are four for queries and as many for keys.
+LAYERS = _random(HEADS, D + 1, 4, seed=12), _random(HEADS, D + 1, 4, seed=13)
+BENT = Projection(_random(HEADS, D + 4, R, seed=14) / 20, _random(HEADS, D + 4, R, seed=15) * 8)
 PER_HEAD = torch.tensor([1, 2, 3])
 ASKS = _random(HEADS, 4, R, seed=9)
 EDGES = [_random(HEADS, R, 3, seed=seed).sort().values for seed in (6, 7)]
@@ -69,6 +73,11 @@ def _rotations(rounds: int, d: int, half: int, seed: int) -> list[list[list[floa
 
 def _in(projection: Projection, oracle: Callable[[Head], Predicate]) -> Callable[[Head], Predicate]:
     return lambda head: oracle(head.mapped(projection.queries.tolist(), projection.keys.tolist()))
+
+
+def _bent(oracle: Callable[[Head], Predicate]) -> Callable[[Head], Predicate]:
+    query_layers, key_layers = (each.tolist() for each in LAYERS)
+    return lambda head: _in(BENT, oracle)(head.widened(query_layers, key_layers))
 
 
 def _per_head(head: Head) -> Predicate:
@@ -198,6 +207,21 @@ CASES = [
         Sketch(R, slack=1.5, projection=CODED, ranks=torch.tensor([0, 2, 3])),
         _in(CODED, lambda head: oracles.sketch(head.cut((0, 2, 3)[head.number]), None, 1.5)),
     ),
+    Case(
+        "bent sketch share",
+        BentSketch(R, None, 0.3, 1, BENT, None, 4, *LAYERS),
+        _bent(lambda head: oracles.sketch(head, 0.3, None)),
+    ),
+    Case(
+        "bent sketch slack",
+        BentSketch(R, 1.5, None, 1, BENT, None, 4, *LAYERS),
+        _bent(lambda head: oracles.sketch(head, None, 1.5)),
+    ),
+    Case(
+        "bent sketch of other ranks",
+        BentSketch(R, 1.5, None, 1, BENT, torch.tensor([0, 2, 3]), 4, *LAYERS),
+        _bent(lambda head: oracles.sketch(head.cut((0, 2, 3)[head.number]), None, 1.5)),
+    ),
     *(
         Case(f"{name} by head", finder, lambda head, oracle=oracle: oracle(head, (1, 2, 3)[head.number]))
         for name, finder, oracle in (
@@ -238,6 +262,16 @@ CASES = [
                 Sketch(R, slack=PER_HEAD / 2, projection=CODED),
                 lambda head, slack: _in(CODED, lambda mapped: oracles.sketch(mapped, None, slack / 2))(head),
             ),
+            (
+                "bent sketch share",
+                BentSketch(R, None, PER_HEAD / 10, 1, BENT, None, 4, *LAYERS),
+                lambda head, share: _bent(lambda mapped: oracles.sketch(mapped, share / 10, None))(head),
+            ),
+            (
+                "bent sketch slack",
+                BentSketch(R, PER_HEAD / 2, None, 1, BENT, None, 4, *LAYERS),
+                lambda head, slack: _bent(lambda mapped: oracles.sketch(mapped, None, slack / 2))(head),
+            ),
             ("topk", TopK(PER_HEAD / 10), lambda head, share: oracles.top_k(head, share / 10)),
         )
     ),
@@ -250,6 +284,11 @@ CASES = [
         "window and sketch",
         Window(7) & Sketch(R, slack=1.5, projection=CODED),
         lambda head: _sketch_of(head, oracles.window(head, 7)),
+    ),
+    Case(
+        "window and bent sketch",
+        Window(7) & BentSketch(R, 1.5, None, 1, BENT, None, 4, *LAYERS),
+        lambda head: _bent(lambda mapped: oracles.sketch(mapped, None, 1.5, oracles.window(head, 7)))(head),
     ),
     Case(
         "per head",

@@ -29,6 +29,14 @@ class Head:
         q, k = ([_times(x, matrix) for x in side] for side, matrix in zip((self.q, self.k), maps, strict=True))
         return Head(q, k, self.causal, self.offset, self.number)
 
+    def widened(self, query_layers: list[list[Vector]], key_layers: list[list[Vector]]) -> Head:
+        """The head with vectors that end in what the units of its number say of them, if that is above nothing."""
+        sides = []
+        for side, layers in ((self.q, query_layers), (self.k, key_layers)):
+            units = [list(unit) for unit in zip(*layers[self.number], strict=True)]
+            sides.append([[*x, *(max(0.0, dot(x, unit[:-1]) + unit[-1]) for unit in units)] for x in side])
+        return Head(sides[0], sides[1], self.causal, self.offset, self.number)
+
     def cut(self, rank: int) -> Head:
         """The head with the first numbers of its vectors only."""
         q, k = ([[*x[:rank], 0.0] for x in side] for side in (self.q, self.k))

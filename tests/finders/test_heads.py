@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from sparsefinder import Layout, attention
 from sparsefinder.attending import native
 from sparsefinder.finders import (
+    BentSketch,
     BigBird,
     BlockTopK,
     Finder,
@@ -81,6 +84,43 @@ def test_sketches_of_several_ranks_are_one(finders: tuple[Sketch, Sketch, Sketch
     # What is compared differently, or not fitted, is not the same.
     assert Sketch.joined((finders[0], Sketch(2, slack=1.0)), (0, 1, 0, 1, 0)) is None
     assert Sketch.joined((scored(2, slack=1.0), scored(2, share=0.5)), (0, 1, 0, 1, 0)) is None
+
+
+def bent(r: int, units: int, ranks: bool = False, **dial: float) -> BentSketch:
+    generator = torch.Generator().manual_seed(r)
+    layers = torch.randn(2, len(WHICH), D + 1, units, generator=generator)
+    maps = 20 * torch.randn(2, len(WHICH), D + units, r, generator=generator)
+    looks_at = torch.tensor([r, 0, r - 1, 1, r]) if ranks else None
+    return BentSketch(
+        r, units=units, projection=Projection(*maps), ranks=looks_at, query_layer=layers[0], key_layer=layers[1], **dial
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize(
+    "finders",
+    [
+        (bent(2, 3, slack=300.0), bent(4, 3, slack=900.0), bent(3, 3, slack=0.0)),
+        (bent(4, 2, share=0.2), bent(2, 5, share=0.5), bent(3, 3, share=0.0)),
+        (bent(4, 2, True, slack=300.0), bent(2, 5, slack=900.0), bent(6, 3, True, slack=900.0)),
+    ],
+    ids=["slack", "share and units", "ranks"],
+)
+def test_bent_sketches_of_several_ranks_are_one(
+    finders: tuple[BentSketch, BentSketch, BentSketch], layout: Layout
+) -> None:
+    q, k = torch.randn(2, 2, len(WHICH), N, D, generator=torch.Generator().manual_seed(0))
+    one = BentSketch.joined(finders, WHICH)
+    assert one is not None
+    assert one.units == max(each.units for each in finders)
+    found, whole = one(q, k, layout).dense(), [each(q, k, layout).dense() for each in finders]
+    for head, which in enumerate(WHICH):
+        assert torch.equal(found[:, head], whole[which][:, head])
+    assert 0 < found.float().mean() < 1
+    # Straight ones and those that were not fitted are not the same.
+    dial = {finders[0].dial.field: 0.5}
+    for other in (scored(2, **dial), BentSketch(2, **dial), replace(finders[0], key_layer=None)):
+        assert BentSketch.joined((finders[0], other), (0, 1, 0, 1, 0)) is None
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)

@@ -21,6 +21,7 @@ COUNTED: list[tuple[Finder, float]] = [
     # A byte for each dimension and two for where the sum starts; nothing of a head that looks at none.
     (finder("sketch", r=8, slack=1.0), M * 10),
     (finder("sketch", r=8, slack=1.0, ranks=torch.tensor([8, 0])), M * 10 / 2),
+    (finder("bent-sketch", r=8, slack=1.0), M * 10),
     (finder("distance", t=1.0), KEYS),
     (finder("distance", t=1.0, projection=HALF), M * 4 * 4),
     (finder("quantization", beta=8, projection=HALF), M * 4 * 4),
@@ -55,6 +56,9 @@ MULTIPLIED: list[tuple[Finder, float]] = [
     (finder("topk", share=0.1), PAIRS * D),
     (finder("sketch", r=8, slack=1.0), PAIRS * 8 + (N + M) * D * 8),
     (finder("sketch", r=8, slack=1.0, ranks=torch.tensor([8, 0])), (PAIRS * 8 + (N + M) * D * 8) / 2),
+    # What units multiply, and a map of more numbers; never more than all scores.
+    (finder("bent-sketch", r=8, slack=1.0, units=4), PAIRS * 8 + (N + M) * (D * 4 + (D + 4) * 8)),
+    (finder("bent-sketch", r=8, slack=1.0), PAIRS * D),
     (finder("distance", t=1.0), PAIRS * D),
     (finder("distance", t=1.0, projection=HALF), PAIRS * 4 + (N + M) * D * 4),
     (finder("quantization", beta=8, projection=HALF), (N + M) * D * 4),

@@ -10,6 +10,7 @@ from .quantization import Quantization
 from .block_top_k import BlockTopK
 from .block_centroids import BlockCentroids
 from .sketch import Sketch
+from .bent_sketch import BentSketch
 from .probe import Probe
 from .routing import Routing
 from .reformer import Reformer
@@ -44,6 +45,7 @@ __all__ = [
     "MAPS",
     "RUN",
     "About",
+    "BentSketch",
     "BigBird",
     "BlockCentroids",
     "BlockTopK",
