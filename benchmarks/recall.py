@@ -35,6 +35,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from sparsefinder import Finder, Window, load_model
 from sparsefinder.finders import (
+    BentSketch,
     BigBird,
     BlockTopK,
     Distance,
@@ -54,6 +55,7 @@ from sparsefinder.hf.recording import record_traces
 from sparsefinder.lab.bench.clock import seconds_of
 from sparsefinder.lab.sweep.masks import masks_of
 from sparsefinder.lab.sweep.tally import GoldPairs, tally
+from sparsefinder.learning.bends import bend
 from sparsefinder.learning.learn import learn
 from sparsefinder.learning.moments import low_rank, principal
 from sparsefinder.learning.projection import Projection
@@ -69,7 +71,7 @@ TOPS = (1, 2, 4, 8, 12)
 LAMBDAS = torch.logspace(-2, 2, 161)
 # Ranks to choose among by head, what a dimension of them may cost, and the mean ranks that are wanted.
 RANKS, PRICES, MEAN_RANKS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24), torch.logspace(-4.5, -0.5, 401), (4, 8)
-BY_HEAD = "sketch, learned, ranks by head"
+BY_HEAD, BENT_BY_HEAD = "sketch, learned, ranks by head", "bent sketch, ranks by head"
 # A level counts as reached if it is missed by no more than this: grids do not hit them exactly.
 SHORT = 0.0025
 Grid = Iterator[tuple[str, Callable[[], Sequence[Finder]]]]
@@ -162,11 +164,15 @@ def _finders(samples: Samples, steps: int) -> Grid:
             yield "Reformer, learned r = 8", partial(_with, learned, _reformers)
     for block in (4, 16):
         yield f"blocks of {block}", partial(_with, partial(learn, few, block=block), partial(_blocks, block))
+    # Learned once, where several methods begin with it.
+    straight = cache(lambda r: refine(low_rank(few, r), samples, steps))
     for r in (4, 8, 16):
-        scores = cache(partial(low_rank, few, r))
-        yield f"sketch r = {r}", partial(_with, scores, _sketches)
-        yield f"sketch r = {r}, learned", partial(_with, scores, partial(_refined, samples, few, steps))
-    yield BY_HEAD, lambda: [one for r in RANKS for one in _refined(samples, few, steps, low_rank(few, r))]
+        yield f"sketch r = {r}", partial(_with, partial(low_rank, few, r), _sketches)
+        yield f"sketch r = {r}, learned", partial(_with, partial(straight, r), partial(_refined, few))
+    for r in (4, 8):
+        yield f"bent sketch r = {r}", partial(_with, partial(straight, r), partial(_bent, samples, few, steps))
+    yield BY_HEAD, lambda: [one for r in RANKS for one in _refined(few, straight(r))]
+    yield BENT_BY_HEAD, lambda: [one for r in RANKS for one in _bent(samples, few, steps, straight(r))]
     for clusters, counts in ((64, (1, 2, 3, 4, 6, 8, 10, 14)), (128, (2, 4, 6, 8, 12, 16, 20, 28))):
         yield f"probe B = {clusters}", partial(_probes, few, clusters, counts)
 
@@ -189,9 +195,14 @@ def _sketches(scores: Projection) -> list[Finder]:
     return [Sketch(r, share=share, projection=scores) for share in (0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)]
 
 
-def _refined(samples: Samples, few: list[Sample], steps: int, scores: Projection) -> list[Finder]:
-    learned = refine(scores, samples, steps)
+def _refined(few: list[Sample], learned: Projection) -> list[Finder]:
     return _over_shares(Sketch(learned.queries.shape[-1], slack=1.0, projection=learned), few)
+
+
+def _bent(samples: Samples, few: list[Sample], steps: int, learned: Projection) -> list[Finder]:
+    one = BentSketch(learned.queries.shape[-1], slack=1.0)
+    maps, query_layer, key_layer = bend(learned, samples, steps, one.units)
+    return _over_shares(replace(one, projection=maps, query_layer=query_layer, key_layer=key_layer), few)
 
 
 def _probes(samples: list[Sample], clusters: int, counts: Sequence[int]) -> list[Finder]:
