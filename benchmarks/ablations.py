@@ -3,10 +3,10 @@
     python benchmarks/ablations.py MODEL TRAIN.txt TEST.txt > ablations.md
 
 Distance (the paper's), the sketch and the probe (ours), fitted to sequences of one text and measured on another:
-dimensions, maps (learned, principal components, random, none), one map for queries and keys or two, the margin, one
-dial per head or per layer, how many sequences are learned from, the seed, the teacher's α; clusters of keys by k-means
-and learned. Every head skips exactly the wanted share of pairs, a probe at least that, as clusters come whole; one dial
-per layer skips that share of the layer's. Means over layers and heads.
+dimensions, maps (learned, bent, principal components, random, none), one map for queries and keys or two, the margin,
+one dial per head or per layer, how many sequences are learned from, the seed, the teacher's α; clusters of keys, by
+k-means and learned. Every head skips exactly the wanted share of pairs, a probe at least that, as clusters come whole;
+one dial per layer skips that share of the layer's. Means over layers and heads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.recall import record
 from sparsefinder import Finder
-from sparsefinder.finders import Distance, Fitting, Probe, Sketch
+from sparsefinder.finders import BentSketch, Distance, Fitting, Probe, Sketch
 from sparsefinder.finders.dials import Needs
 from sparsefinder.fitting import enough_steps, learn_maps
 from sparsefinder.learning.moments import LENGTH, low_rank, principal
@@ -123,6 +123,9 @@ def _sketches(traces: Traces, site: Site, held: list[Sample], most: int) -> Rows
     yield "sketch: maps", f"learned {STEPS} steps further, r = 8", at_levels(_scored(further), held)
     yield "sketch: dial", "slack instead of share", at_levels(_scored(low_rank(few, 2 * R), slack=1.0), held)
     yield "sketch: maps and dial", "learned further, and slack", at_levels(_scored(further, slack=1.0), held)
+    for r in (R, 2 * R):
+        bent = BentSketch(r, slack=1.0, steps=STEPS).fit(_some(traces, site, LEARNED_FROM, 4))
+        yield "sketch: maps and dial", f"learned further, bent, and slack, r = {r}", at_levels(bent, held)
     yield "sketch: maps", "random, r = 8", at_levels(_scored(_random(held[0], 2 * R)), held)
     for count in COUNTS:
         if count <= most and count != 16:
