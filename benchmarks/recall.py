@@ -166,13 +166,18 @@ def _finders(samples: Samples, steps: int) -> Grid:
         yield f"blocks of {block}", partial(_with, partial(learn, few, block=block), partial(_blocks, block))
     # Learned once, where several methods begin with it.
     straight = cache(lambda r: refine(low_rank(few, r), samples, steps))
+    bent = cache(lambda r: _bent(samples, steps, straight(r)))
+
+    def bents(*ranks: int) -> list[Finder]:
+        return [one for r in ranks for one in _over_shares(bent(r), few)]
+
     for r in (4, 8, 16):
         yield f"sketch r = {r}", partial(_with, partial(low_rank, few, r), _sketches)
         yield f"sketch r = {r}, learned", partial(_with, partial(straight, r), partial(_refined, few))
     for r in (4, 8):
-        yield f"bent sketch r = {r}", partial(_with, partial(straight, r), partial(_bent, samples, few, steps))
+        yield f"bent sketch r = {r}", partial(bents, r)
     yield BY_HEAD, lambda: [one for r in RANKS for one in _refined(few, straight(r))]
-    yield BENT_BY_HEAD, lambda: [one for r in RANKS for one in _bent(samples, few, steps, straight(r))]
+    yield BENT_BY_HEAD, partial(bents, *RANKS)
     for clusters, counts in ((64, (1, 2, 3, 4, 6, 8, 10, 14)), (128, (2, 4, 6, 8, 12, 16, 20, 28))):
         yield f"probe B = {clusters}", partial(_probes, few, clusters, counts)
 
@@ -199,10 +204,10 @@ def _refined(few: list[Sample], learned: Projection) -> list[Finder]:
     return _over_shares(Sketch(learned.queries.shape[-1], slack=1.0, projection=learned), few)
 
 
-def _bent(samples: Samples, few: list[Sample], steps: int, learned: Projection) -> list[Finder]:
+def _bent(samples: Samples, steps: int, learned: Projection) -> Finder:
     one = BentSketch(learned.queries.shape[-1], slack=1.0)
     maps, query_layer, key_layer = bend(learned, samples, steps, one.units)
-    return _over_shares(replace(one, projection=maps, query_layer=query_layer, key_layer=key_layer), few)
+    return replace(one, projection=maps, query_layer=query_layer, key_layer=key_layer)
 
 
 def _probes(samples: list[Sample], clusters: int, counts: Sequence[int]) -> list[Finder]:

@@ -20,6 +20,7 @@ from sparsefinder.attending.triton.tiles import known, listed
 from sparsefinder.core.moving import moved
 from sparsefinder.core.pieces import Blocks, Buckets, Near
 from sparsefinder.finders import (
+    BentSketch,
     BlockCentroids,
     BlockTopK,
     Distance,
@@ -62,8 +63,8 @@ def finders() -> None:
 
 
 GPU_FINDERS = (
-    Window, GlobalTokens, RandomBlocks, BlockTopK, BlockCentroids, Sketch, Distance, KMeans, Probe, Quest,
-    SeerAttention,
+    Window, GlobalTokens, RandomBlocks, BlockTopK, BlockCentroids, Sketch, BentSketch, Distance, KMeans, Probe,
+    Quest, SeerAttention,
 )  # fmt: skip
 # How often a list of tiles waits at the most, for what `listed` says; points in float64 are listed pair by pair.
 LISTING = {Buckets: 3, Blocks: 3, Near: 3}

@@ -42,6 +42,8 @@ class BentSketch(Coded):
     steps: of learning the maps straight, and then as many of learning them bent.
     query_layer, key_layer: the units; last rows are added to all.
     projection: from widened tokens to where inner products are scores, and keys are worth rounding to whole numbers.
+
+    On a GPU it never waits for the device.
     """
 
     r: int = field(default=4, metadata=FIT)

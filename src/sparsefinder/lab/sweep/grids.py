@@ -98,7 +98,6 @@ RIVALS = tuple(
             _method("block-topk", block=(4, 16), recall=SOME),
             _method("block-centroids", block=(4, 16), clusters=8, recall=SOME),
             _method("sketch", r=(4, 8, 16), steps=300, recall=MORE),
-            _method("bent-sketch", r=(4, 8), recall=MORE),
             _method("probe", clusters=(32, 64), steps=300, recall=MORE),
             _method("routing", clusters=(4, 8, 16)),
             _method("reformer", buckets=(4, 8, 16)),
