@@ -118,8 +118,8 @@ def test_commands_and_their_options_are_there(document: Path) -> None:
 @pytest.mark.parametrize("document", RESULTS, ids=lambda path: path.name)
 def test_results_can_be_had_again_by_the_commands_beside_them(document: Path) -> None:
     """Every command is whole, and its recipe takes what it sets."""
-    blocks = re.findall(r"^```\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
-    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line for language, block in blocks if not language for line in block.replace("\\\n", " ").splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines]
     assert [words for words in commands if words and words[0] in ("sparsefinder", "python", "make")]
     for words in commands:

@@ -1,8 +1,8 @@
 """Scores of low rank, of maps that bend. Ours.
 
 A map to few dimensions has to leave out most of what a token is, and a straight one leaves out the same of all. With
-numbers more of which each counts only on one side of a plane, r dimensions say about what twice as many straight ones
-do (docs/finders.md): so half of the bytes are read of a key. Mapping takes many times as many multiplications.
+numbers more of which each counts only on one side of a plane, r dimensions say more, and a key has no more bytes
+(docs/finders.md). Mapping takes many times as many multiplications.
 """
 
 from __future__ import annotations
