@@ -10,8 +10,8 @@ from .quantization import Quantization
 from .block_top_k import BlockTopK
 from .block_centroids import BlockCentroids
 from .sketch import Sketch
-from .bent_sketch import BentSketch
 from .probe import Probe
+from .bent_sketch import BentSketch
 from .routing import Routing
 from .reformer import Reformer
 from .sparq import SparQ

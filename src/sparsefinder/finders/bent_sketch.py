@@ -21,7 +21,7 @@ from ..learning.sample import Sample
 from .about import FIT, LEARNED, About, Look
 from .base import Finder, Fitting, Keys, Queries
 from .checks import whole
-from .coded import DIALS, WORDS, Coded, of_own
+from .coded import SHARE, SLACK, WORDS, Coded, of_own
 from .registry import register
 
 __all__ = ["BentSketch"]
@@ -53,7 +53,7 @@ class BentSketch(Coded):
     key_layer: Float[Tensor, "heads inputs units"] | None = field(default=None, metadata=LEARNED)
 
     about = About(
-        "bent-sketch", "bent sketch", "ours", compares="scores", dials=DIALS,
+        "bent-sketch", "bent sketch", "ours", compares="scores", dials=(SLACK, SHARE),
         words={**WORDS, "units": "{} unit(s)", "steps": "learned in {} steps, straight and then bent"},
         look=Look("#00a651", "#5cf2a6", "^"),
     )  # fmt: skip

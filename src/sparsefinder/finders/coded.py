@@ -30,9 +30,9 @@ from .checks import at_least, between, whole
 from .reading import per_head
 from .shares import shares_of, wanted_of
 
-__all__ = ["DIALS", "WORDS", "Coded", "of_own"]
+__all__ = ["SHARE", "SLACK", "WORDS", "Coded", "of_own"]
 
-DIALS = SLACK, SHARE = Dial("slack", every_pair=True), Dial("share", most=1, every_pair=True)
+SLACK, SHARE = Dial("slack", every_pair=True), Dial("share", most=1, every_pair=True)
 WORDS = {
     "r": "{} dimension(s)",
     "share": "keeps the best {%} of keys",

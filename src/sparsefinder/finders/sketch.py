@@ -26,7 +26,7 @@ from ..learning.rows import refine
 from ..learning.sample import Sample, batches
 from .about import FIT, LEARNED, About, Look
 from .base import Fitting, Keys, Queries
-from .coded import DIALS, WORDS, Coded
+from .coded import SHARE, SLACK, WORDS, Coded
 from .registry import register
 
 __all__ = ["Sketch"]
@@ -65,7 +65,7 @@ class Sketch(Coded):
         "sketch",
         "ours",
         compares="scores",
-        dials=DIALS,
+        dials=(SLACK, SHARE),
         words=WORDS,
         look=Look("#007a58", "#2fc496", "D"),
     )

@@ -76,7 +76,6 @@ def read() -> Iterator[Listed]:
 def _in(text: str) -> Iterator[Listed]:
     """The methods of one file: its registered classes."""
     body = ast.parse(text).body
-    constants = _assigned(body)
     for kind in body:
         if isinstance(kind, ast.ClassDef) and any(getattr(one, "id", "") == "register" for one in kind.decorator_list):
             about = _assigned(kind.body)["about"]
@@ -85,9 +84,18 @@ def _in(text: str) -> Iterator[Listed]:
             yield Listed(
                 name, family,
                 _parameters(kind, body),
-                tuple(ast.literal_eval(constants.get(getattr(one, "id", ""), one).args[0]) for one in dials),
+                tuple(ast.literal_eval(_constant(one, body).args[0]) for one in dials),
                 first_line(ast.get_docstring(kind)),
             )  # fmt: skip
+
+
+def _constant(value: Any, body: list[ast.stmt]) -> Any:
+    """What a name is set to in a file, or in that which it comes from; anything else is itself."""
+    name = getattr(value, "id", "")
+    for one in body:
+        if isinstance(one, ast.ImportFrom) and one.level == 1 and name in {each.name for each in one.names}:
+            return _constant(value, ast.parse((FINDERS / f"{one.module}.py").read_text(encoding="utf-8")).body)
+    return _assigned(body).get(name, value)
 
 
 def _parameters(kind: ast.ClassDef, body: list[ast.stmt]) -> tuple[str, ...]:
@@ -99,7 +107,9 @@ def _parameters(kind: ast.ClassDef, body: list[ast.stmt]) -> tuple[str, ...]:
             there = ast.parse((FINDERS / f"{one.module}.py").read_text(encoding="utf-8")).body
             for other in there:
                 found += _parameters(other, there) if isinstance(other, ast.ClassDef) and other.name in taken else ()
-    return (*found, *(each.target.id for each in kind.body if _is_parameter(each)))  # type: ignore[attr-defined]
+    own = (each.target.id for each in kind.body if _is_parameter(each))  # type: ignore[attr-defined]
+    # What a class says anew stays where it was first.
+    return tuple(dict.fromkeys((*found, *own)))
 
 
 def _assigned(body: list[ast.stmt]) -> dict[str, Any]:
