@@ -28,7 +28,7 @@ demo: .venv/installed
 # MINILM: an encoder as published (all-MiniLM-L6-v2); CAUSAL: a decoder with entmax; TRAIN, VALID: WikiText-2.
 RIVALS := rivals-minilm-wikitext2 rivals-causal-wikitext2
 TEXT = --runs $(RUNS) --set task.data.train=$(TRAIN) --set task.data.valid=$(VALID)
-TIMED := sketch,sketch:r=8:steps=300,sketch:r=16:steps=300,probe:clusters=64:steps=300,distance,kmeans:clusters=32,block-topk:block=16,block-centroids:block=16,quantization,$\
+TIMED := sketch,sketch:r=8:steps=300,sketch:r=16:steps=300,bent-sketch:r=8:steps=300,probe:clusters=64:steps=300,distance,kmeans:clusters=32,block-topk:block=16,block-centroids:block=16,quantization,$\
 sparq:r=8,loki:r=8,dsa:r=8,hash-attention:bits=32,clustered:clusters=32,quest:page=16,magicpig:bits=4,smyrf:clusters=16,minference:vertical=8,$\
 flexprefill:block=16,xattention:block=16:stride=8,spargeattention:block=16,seerattention:block=16,routing,reformer,cluster-former,longformer,bigbird,strided,window
 rivals: .venv/installed

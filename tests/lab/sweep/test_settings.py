@@ -108,8 +108,7 @@ def test_grids_are_the_papers() -> None:
 def test_the_grid_of_rivals_has_every_method_that_competes() -> None:
     swept = {setting.method for setting in GRIDS["rivals"].settings}
     competing = {name for name, kind in methods().items() if kind.about.family != "reference"}
-    # A sketch whose maps bend is one of ours that is compared with sketches (docs/results/claims.md), not with rivals.
-    assert swept == {*competing, "oracle"} - {"bent-sketch"}
+    assert swept == {*competing, "oracle"}
 
 
 def test_a_recipe_adds_to_a_grid_or_makes_its_own() -> None:
