@@ -301,8 +301,8 @@ def _print(results: dict[str, list[tuple[Tensor, ...]]], short: float) -> None:
             rows.append((f"{method}: {rank} on the mean", [*by_head, *(0.0 for _ in LEVELS)]))
         if not ranks:
             every = torch.ones_like(recall[0], dtype=torch.bool)
-            both = (_at(every, recall[place], sparsity[place], short) for place in (0, 1))
-            rows.append((method, [one for half in both for one in half]))
+            by_head, by_layer = (_at(every, recall[place], sparsity[place], short) for place in (0, 1))
+            rows.append((method, by_head + by_layer))
     for method, cells in sorted(rows, key=lambda row: row[1][1]):
         print(f"| {method} | {' | '.join(f'{value:.3f}' if value else '–' for value in cells)} |")
 
