@@ -37,6 +37,7 @@ rivals: .venv/installed
 	$(BIN)/sparsefinder run recipes/rivals-causal-wikitext2.yaml $(TEXT) --set task.checkpoint=$(CAUSAL)
 	$(BIN)/sparsefinder bench $(RUNS)/rivals-minilm-wikitext2 --methods $(TIMED) --lengths 256,512 --repeats 3 --blocks none
 	$(BIN)/sparsefinder bench $(RUNS)/rivals-causal-wikitext2 --methods $(TIMED) --lengths 1024,2048 --repeats 3 --blocks none
+	for run in $(RIVALS); do $(BIN)/sparsefinder report $(RUNS)/$$run || exit 1; done
 	$(BIN)/sparsefinder leaderboard $(RIVALS:%=$(RUNS)/%) --chart $(RUNS)/rivals.svg --csv > $(RUNS)/rivals.csv
 	$(BIN)/sparsefinder leaderboard $(RIVALS:%=$(RUNS)/%) --markdown > $(RUNS)/rivals.md
 	$(BIN)/sparsefinder leaderboard $(RIVALS:%=$(RUNS)/%)
