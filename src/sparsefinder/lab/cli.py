@@ -155,7 +155,7 @@ def bench(
         bool, typer.Option("--decode", help="Decoding instead: tokens per second by cached length, 1024 to 65536.")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Measure also what was measured before.")] = False,
-    chart: Annotated[Path | None, typer.Option(help="Also write a chart of time by length, as SVG.")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Also write a chart of speed by length, as SVG.")] = None,
     alpha: Annotated[float | None, typer.Option(help="For a saved model that does not say its α.")] = None,
     runs: Runs = "runs",
 ) -> None:

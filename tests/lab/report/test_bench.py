@@ -9,7 +9,7 @@ import pytest
 from sparsefinder import InputError
 from sparsefinder.lab.recipe import load_recipe
 from sparsefinder.lab.report.content import Content
-from sparsefinder.lab.report.figures_bench import bench_figure, write_chart
+from sparsefinder.lab.report.figures_bench import RATIOS, bench_figure, write_chart
 from sparsefinder.lab.report.page import page as page_of
 
 from ..bench.made_up import LENGTHS, METHODS, add_bench
@@ -92,8 +92,8 @@ def test_the_readmes_chart_can_be_read_on_light_and_dark_ground(tmp_path: Path) 
     found = content(tmp_path)
     write_chart(found.folder, tmp_path / "docs/crossover.svg")
     text = assert_for_both_grounds(tmp_path / "docs/crossover.svg")
-    for method in ("sketch", "distance", "full softmax", "all pairs", "1,024"):
-        assert f">{method}<" in text
+    for shown in ("sketch", "distance", "full softmax", "all pairs", "1,024", *RATIOS.values()):
+        assert f">{shown}<" in text
     # The same rows, the same file.
     write_chart(found.folder, tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == text
