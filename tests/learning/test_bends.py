@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from sparsefinder import InputError
-from sparsefinder.learning.bends import bend, widened
+from sparsefinder.core.mapping import widened
+from sparsefinder.finders import BentSketch
+from sparsefinder.learning.bends import bend
 from sparsefinder.learning.moments import low_rank
 
 from ..synthetic import HEADS, D, batches, grouped
@@ -49,7 +51,8 @@ def test_maps_that_bend_use_the_room_of_codes() -> None:
 
 
 def test_tokens_of_other_heads_or_dimensions_are_refused() -> None:
-    layer = torch.zeros(HEADS, D + 1, UNITS)
-    for shape in ((1, HEADS, 4, D + 1), (1, HEADS - 1, 4, D)):
-        with pytest.raises(InputError, match=f"want {HEADS} heads of {D} dimensions"):
-            widened(torch.zeros(shape), layer)
+    finder = BentSketch(2, slack=1.0, units=UNITS, steps=1).fit(batches(2))
+    right, fewer, wider = (torch.zeros(1, heads, 4, d) for heads, d in ((HEADS, D), (HEADS - 1, D), (HEADS, D + 1)))
+    for name, q, k in (("q", fewer, right), ("k", right, fewer), ("q", wider, wider)):
+        with pytest.raises(InputError, match=f"{name}: got .*want {HEADS} heads of {D} dimensions"):
+            finder.compared(q, k)

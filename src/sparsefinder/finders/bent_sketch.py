@@ -14,8 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..learning.bends import bend, widened
+from ..core.mapping import Layer, bent
+from ..learning.bends import bend
 from ..learning.moments import low_rank
+from ..learning.projection import check_tokens
 from ..learning.rows import refine
 from ..learning.sample import Sample
 from .about import FIT, LEARNED, About, Look
@@ -49,8 +51,8 @@ class BentSketch(Coded):
     r: int = field(default=4, metadata=FIT)
     steps: int = field(default=300, metadata=FIT)
     units: int = field(default=64, metadata=FIT)
-    query_layer: Float[Tensor, "heads inputs units"] | None = field(default=None, metadata=LEARNED)
-    key_layer: Float[Tensor, "heads inputs units"] | None = field(default=None, metadata=LEARNED)
+    query_layer: Layer | None = field(default=None, metadata=LEARNED)
+    key_layer: Layer | None = field(default=None, metadata=LEARNED)
 
     about = About(
         "bent-sketch", "bent sketch", "ours", compares="scores", dials=(SLACK, SHARE),
@@ -74,9 +76,14 @@ class BentSketch(Coded):
 
     def compared(self, q: Queries, k: Keys) -> tuple[Tensor, Tensor]:
         """Queries and keys where they are compared: widened, then mapped."""
-        assert self.query_layer is not None
-        assert self.key_layer is not None
-        return super().compared(widened(q.detach(), self.query_layer), widened(k.detach(), self.key_layer))
+        maps, query_layer, key_layer = self.projection, self.query_layer, self.key_layer
+        assert maps is not None
+        assert query_layer is not None
+        assert key_layer is not None
+        # Units have a row more than a token has numbers.
+        check_tokens("q", q, query_layer[:, 1:])
+        check_tokens("k", k, key_layer[:, 1:], shared=True)
+        return bent(q.detach(), query_layer, maps.queries), bent(k.detach(), key_layer, maps.keys)
 
     @classmethod
     def joined(cls, options: Sequence[Finder], which: Sequence[int]) -> BentSketch | None:

@@ -37,10 +37,12 @@ struct Rows {
 
 // Tokens mapped to a few dimensions, by a map per head. Heads may share tokens in groups.
 struct Mapping {
-  Vectors tokens;     // [batch, token_heads, length, depth]
-  const float* maps;  // [heads, depth, width], `width` a multiple of kLanes
+  Vectors tokens;      // [batch, token_heads, length, depth]
+  const float* maps;   // [heads, depth + units, width], `width` a multiple of kLanes
+  const float* layer;  // [heads, depth + 1, units], whose last row is added to all; null without units
   int64_t batch, heads, token_heads, length, depth, width, rank;
-  float* out;  // [batch, heads, length, rank]
+  int64_t units;  // what they say of a token, if it is positive, follows its own numbers; a multiple of kLanes
+  float* out;     // [batch, heads, length, rank]
   int threads;
 };
 

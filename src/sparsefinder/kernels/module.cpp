@@ -22,6 +22,7 @@ namespace {
 
 using Input = nb::ndarray<const float, nb::ndim<4>, nb::device::cpu>;
 using Output = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+using Maps = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Alphas = std::vector<double>;
 
@@ -215,8 +216,7 @@ void define_pieces(nb::module_& module) {
       nb::arg("query_buckets").none(), nb::arg("key_buckets").none());
   module.def(
       "sketched",
-      [put_buckets](Input q, Input k, nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> query_maps,
-                    nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> key_maps,
+      [put_buckets](Input q, Input k, Maps query_maps, Maps key_maps,
                     nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu> slack, Numbers ranks,
                     std::optional<Slots> query_buckets, std::optional<Slots> key_buckets) {
         HeldPiece held{};
@@ -310,9 +310,8 @@ void define_assigning(nb::module_& module) {
   using Table = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
   module.def(
       "nearest",
-      [](Input tokens, nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> centroids,
-         nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu> offsets, Places out, int threads,
-         bool plain) {
+      [](Input tokens, Maps centroids, nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu> offsets,
+         Places out, int threads, bool plain) {
         Nearest work{};
         work.tokens = vectors(tokens);
         work.apart = tokens.stride(3);
@@ -380,11 +379,12 @@ void define_sketching(nb::module_& module) {
   using Table = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
   module.def(
       "map_tokens",
-      [](Input tokens, nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> maps, Table out,
-         int threads, bool plain) {
+      [](Input tokens, Maps maps, std::optional<Maps> layer, Table out, int threads, bool plain) {
         Mapping work{};
         work.tokens = vectors(tokens);
         work.maps = maps.data();
+        work.layer = layer ? layer->data() : nullptr;
+        work.units = layer ? static_cast<int64_t>(layer->shape(2)) : 0;
         work.batch = static_cast<int64_t>(tokens.shape(0));
         work.token_heads = static_cast<int64_t>(tokens.shape(1));
         work.length = static_cast<int64_t>(tokens.shape(2));
@@ -396,7 +396,10 @@ void define_sketching(nb::module_& module) {
         work.threads = threads;
         released([&] { kernels(plain).map_tokens(work); });
       },
-      "Write every token times its head's map into `out`. Sizes of tokens need not be multiples of anything.");
+      "Write every token times its head's map into `out`, or first followed by what the units of a layer say of it. "
+      "Sizes of tokens need not be multiples of anything.",
+      nb::arg("tokens"), nb::arg("maps"), nb::arg("layer").none(), nb::arg("out"), nb::arg("threads"),
+      nb::arg("plain"));
   module.def(
       "round_points",
       [](nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu> points,
@@ -424,7 +427,6 @@ struct HeldMaps {
 };
 
 void define_index(nb::module_& module) {
-  using Maps = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
   using Panels = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   using Each = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   using Bounds = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;

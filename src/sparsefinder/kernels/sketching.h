@@ -52,14 +52,32 @@ KERNEL_INLINE void map_four(const float* const tokens[kMappedTogether], int64_t 
   if (column < columns) map_columns<1>(tokens, depth, map + column, width, out + column);
 }
 
+// Four tokens, each followed by what the units of a layer say of it.
+KERNEL_INLINE void widen_four(const float* tokens[kMappedTogether], int64_t depth, const float* layer, int64_t units,
+                              float* wide) {
+  float* said = wide + kMappedTogether * (depth + units);
+  map_four(tokens, depth, layer, units, units, said);
+  const float* added = layer + depth * units;
+  for (int i = 0; i < kMappedTogether; ++i) {
+    float* token = wide + i * (depth + units);
+    std::memcpy(token, tokens[i], depth * sizeof(float));
+    for (int64_t c = 0; c < units; c += kLanes)
+      store(token + depth + c, larger(zeros(), load(said + i * units + c) + load(added + c)));
+    tokens[i] = token;
+  }
+}
+
 inline void map_tokens(const Mapping& work) {
   const int64_t parts = (work.length + kMapped - 1) / kMapped, group = work.heads / work.token_heads;
+  const int64_t depth = work.depth + work.units;
   parallel(work.threads, work.batch * work.heads * parts, [&](int64_t task) {
     static thread_local Buffer<float> memory;
-    float* four = memory.get(kMappedTogether * work.width);
+    float* four = memory.get(kMappedTogether * (work.width + depth + work.units));
+    float* wide = four + kMappedTogether * work.width;
     const int64_t head = task / parts, b = head / work.heads, h = head % work.heads;
     const int64_t first = task % parts * kMapped, last = std::min(work.length, first + kMapped);
-    const float* map = work.maps + h * work.depth * work.width;
+    const float* map = work.maps + h * depth * work.width;
+    const float* layer = work.layer ? work.layer + h * (work.depth + 1) * work.units : nullptr;
     for (int64_t i = first; i < last; i += kMappedTogether) {
       const float* tokens[kMappedTogether];
       // The last token stands for those that are missing.
@@ -67,7 +85,8 @@ inline void map_tokens(const Mapping& work) {
         tokens[r] = work.tokens.at(b, h / group, std::min(i + r, last - 1));
         prefetch(work.tokens.at(b, h / group, std::min(i + r + kMappedAhead, last - 1)), work.depth);
       }
-      map_four(tokens, work.depth, map, work.width, work.width, four);
+      if (layer) widen_four(tokens, work.depth, layer, work.units, wide);
+      map_four(tokens, depth, map, work.width, work.width, four);
       for (int r = 0; r < kMappedTogether && i + r < last; ++r)
         std::memcpy(work.out + (head * work.length + i + r) * work.rank, four + r * work.width,
                     work.rank * sizeof(float));

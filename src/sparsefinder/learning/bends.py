@@ -10,32 +10,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..core.mapping import mapped
-from ..errors import InputError
+from ..core.mapping import Layer, widened
 from .moments import Moments
 from .projection import Projection
 from .rows import GoldRows, learn_rows, level
 from .sample import Sample, batches
 
-__all__ = ["Layer", "bend", "widened"]
-
-# Units of a head: the last row is added to all.
-Layer = Float[Tensor, "heads inputs units"]
-
-
-def widened(tokens: Float[Tensor, "batch token_heads length d"], layer: Layer) -> Float[Tensor, "batch heads length _"]:
-    """Tokens followed by what the units of a layer say of them; several heads may share tokens."""
-    heads, inputs, _ = layer.shape
-    given = max(tokens.shape[1], 1)
-    if heads % given or tokens.shape[-1] + 1 != inputs:
-        want = f"{heads} heads of {inputs - 1} dimensions, as the units were made for"
-        raise InputError("q, k", f"shape {tuple(tokens.shape)}", want)
-    said = mapped(pad(tokens, (0, 1), value=1.0), layer).relu()
-    return torch.cat([tokens.repeat_interleave(heads // given, 1).to(said.dtype), said], -1)
+__all__ = ["bend"]
 
 
 def bend(

@@ -17,7 +17,7 @@ from ..core.layout import check_vectors
 from ..core.mapping import mapped
 from ..errors import InputError, wrong_type
 
-__all__ = ["Projection"]
+__all__ = ["Projection", "check_tokens"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +40,12 @@ class Projection:
 
     def of_queries(self, q: Float[Tensor, "batch heads n d"]) -> Float[Tensor, "batch heads n r"]:
         """Queries mapped."""
-        _check("q", q, self.queries)
+        check_tokens("q", q, self.queries)
         return mapped(q, self.queries)
 
     def of_keys(self, k: Float[Tensor, "batch kv_heads m d"]) -> Float[Tensor, "batch heads m r"]:
         """Keys mapped; several heads may share them."""
-        _check("k", k, self.keys, shared=True)
+        check_tokens("k", k, self.keys, shared=True)
         return mapped(k, self.keys)
 
     @property
@@ -67,7 +67,8 @@ class Projection:
         return cls(maps["shared"], maps["shared"]) if "shared" in maps else cls(maps["queries"], maps["keys"])
 
 
-def _check(name: str, tokens: Tensor, maps: Tensor, shared: bool = False) -> None:
+def check_tokens(name: str, tokens: Tensor, maps: Float[Tensor, "heads d _"], shared: bool = False) -> None:
+    """Refuse tokens that maps were not made for. shared: heads may share them in groups."""
     check_vectors(name, tokens)
     heads, given = maps.shape[0], tokens.shape[1]
     if (heads % max(given, 1) if shared else heads != given) or tokens.shape[-1] != maps.shape[1]:
