@@ -36,7 +36,7 @@ class Window(Finder):
 
     about = About(
         "window", "window", "rival", paper="Beltagy et al., 2020, arXiv:2004.05150",
-        dials=(Dial("size", whole=True, every_pair=True),), words={"size": "window {}"},
+        dials=(Dial("size", whole=True, every_pair=True),), words={"size": "{} wide"},
         look=Look("#3a3a3a", "#d6d6d6", "X"),
     )  # fmt: skip
 
