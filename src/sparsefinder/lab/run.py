@@ -23,6 +23,7 @@ from . import progress
 from .checking import check_recipe, check_start, made_folder
 from .device import device_of, timed_on
 from .folder import RunFolder, key_of
+from .memory import keep_freed
 from .quiet import quiet
 from .recipe import PairFiles, Recipe, Trace, dump_recipe
 from .tasks import Task
@@ -102,6 +103,7 @@ def run(
 ) -> RunFolder:
     """Do every stage of a recipe up to one of them, in the folder `runs/NAME`, and return that folder."""
     quiet()
+    keep_freed()
     names = [stage.name for stage in STAGES]
     if until not in names:
         raise InputError("until", repr(until), f"one of {', '.join(names)}")

@@ -15,6 +15,7 @@ import torch
 
 from ...errors import InputError, SparsefinderError
 from ..folder import RunFolder
+from ..memory import keep_freed
 from ..progress import say, steps
 from ..recipe import Recipe
 from .local import done_here, done_in_processes, processes_of
@@ -61,6 +62,7 @@ class Unit:
     def do(self) -> None:
         """Do it, on copies of what it reads where the folder is elsewhere, and copy what it wrote."""
         self.folder.fetch(*self.job.reads)
+        keep_freed()
         try:
             with _threads(self.threads):
                 self.work(self.folder, *self.job.arguments)
