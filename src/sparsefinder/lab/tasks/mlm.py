@@ -22,6 +22,7 @@ from ..recipe import MaskedLM
 from .base import Inputs, Score, Tokens, draw, ordered_batches, padded
 from .blocks import IGNORED, TextBlocks, cut, hide, nearest
 from .data import read_texts
+from .logits import logits_of
 from .taught import TaughtTask
 from .teacher import from_checkpoint, from_config
 from .tokenizer import byte_level, check_vocabulary, text_of
@@ -97,7 +98,10 @@ class MaskedLMTask(TaughtTask[MaskedLM]):
         for some in ordered_batches(blocks, batch or self.recipe.training.batch):
             seen, answers = (torch.stack([one[name] for one in some]) for name in ("input_ids", "labels"))
             asked = answers != IGNORED
-            logits = model(input_ids=seen.to(model.device)).logits[asked.to(model.device)].float().cpu()
+            chosen = asked.to(model.device)
+            with logits_of(model, chosen) as alone:
+                logits = model(input_ids=seen.to(model.device)).logits
+            logits = (logits if alone else logits[chosen]).float().cpu()
             losses.append(cross_entropy(logits, answers[asked], reduction="none").double())
             parts += [(float(one.sum()), len(one)) for one in losses[-1].split(asked.sum(-1).tolist())]
             right.append(logits.argmax(-1) == answers[asked])

@@ -37,6 +37,7 @@ from ...hf.interface import NAME
 from ..recipe import Training
 from .blocks import IGNORED
 from .checkpoints import best_of, ended, last_checkpoint, mark_complete, state_of
+from .logits import logits_of
 from .order import Curriculum, Order
 from .teacher import counts_tokens
 from .watching import Watching
@@ -105,19 +106,14 @@ class OrderedTrainer(Trainer):
     few_labels = False
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The model's own loss. Of a vocabulary's logits, most of what a small encoder computes, none is computed for
-        tokens that are not hidden.
-        """
-        plain: Any = self.model
-        head = plain.get_output_embeddings() if self.few_labels else None
-        if head is None:
+        """The model's own loss; where few tokens have labels, without the logits of the others."""
+        if not self.few_labels:
             return super().compute_loss(model, inputs, *args, **kwargs)
         asked = inputs["labels"] != IGNORED
-        hook = head.register_forward_pre_hook(lambda _, given: (given[0][asked], *given[1:]))
-        try:
-            return super().compute_loss(model, {**inputs, "labels": inputs["labels"][asked]}, *args, **kwargs)
-        finally:
-            hook.remove()
+        assert self.model is not None
+        with logits_of(self.model, asked) as alone:
+            few = {**inputs, "labels": inputs["labels"][asked]} if alone else inputs
+            return super().compute_loss(model, few, *args, **kwargs)
 
     def get_train_dataloader(self) -> DataLoader[Example]:
         assert self.train_dataset is not None
