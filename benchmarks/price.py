@@ -26,7 +26,7 @@ from scipy.optimize import nnls
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from sparsefinder import Finder, Sparsefinder
+from sparsefinder import Finder, Sketch, Sparsefinder
 from sparsefinder.finders.coded import LEAST_PROVEN
 from sparsefinder.lab.bench.clock import interleaved
 from sparsefinder.lab.bench.layers import Layer, layers_of
@@ -80,6 +80,7 @@ def _measured(subject: Subject, length: int, ranks: Sequence[int], recall: float
         rows.append(([0, 0, 0, 1 / m, 1, 0] if proven else [0, 0, 0, 0, 0, 1], every / pairs))
         for rank, finder, graph, seconds in zip(ranks, finders, graphs, each, strict=True):
             assert graph is not None
+            assert isinstance(finder, Sketch)
             density = 1 - graph.sparsity().mean(0)
             price = finder.price(density, m, d).mean().item()
             whole = (
