@@ -137,6 +137,10 @@ def test_what_lacks_little_is_what_entmax_gives_weight_to(seed: int, m: int, siz
     assert torch.equal(products >= reach[:, None], lacks <= limit)
     hidden = torch.cat([products, torch.full((3, 2), -math.inf)], -1)
     assert torch.equal(lacking(hidden), torch.cat([lacks, torch.full((3, 2), math.inf)], -1))
+    # Whatever is hidden, and without anything that is not.
+    assert torch.equal(best_of(hidden, torch.full((3,), limit)), reach)
+    nothing = best_of(hidden[:, m:], torch.full((3,), limit))
+    assert not bool((products.max() >= nothing).any())
 
 
 @pytest.mark.parametrize("m", [1024, 1025, 2500])

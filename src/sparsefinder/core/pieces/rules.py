@@ -185,9 +185,34 @@ def lacking(products: Float[Tensor, "*rows m"]) -> Float[Tensor, "*rows m"]:
 
 
 def best_of(products: Float[Tensor, "*rows m"], limits: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
-    """What a product has to reach to lack no more than the limit of its row; `FAR` where none does."""
-    inside = lacking(products) <= limits[..., None]
-    return products.masked_fill(~inside, FAR).amin(-1).int()
+    """The least product that lacks no more than the limit of its row; `FAR` where none does.
+
+    Only what lacks no more to the best one is looked at. Of that, the least whole number t with Σ (x − t)² ≤ limit²
+    over all x > t is found by Newton's method: the root of the sum is convex in t, so no step from below goes too far.
+    """
+    if products.device.type != "cpu" or not products.numel():
+        # Sorting waits for no device.
+        inside = lacking(products) <= limits[..., None]
+        return products.masked_fill(~inside, FAR).amin(-1).int() if products.shape[-1] else torch.full_like(limits, FAR)
+    rows, most = products.flatten(0, -2), limits.flatten().double()
+    best = rows.amax(-1, keepdim=True)
+    row, key = ((rows >= best - most[:, None].clamp(max=FAR).float()) & (best > -torch.inf)).nonzero(as_tuple=True)
+    value = rows[row, key].double()
+    reach = best[:, 0].double() - most.clamp(max=FAR)
+    # Rows that are not there yet, what of them may exceed it, and by how much.
+    left, above = row, value
+    while len(left):
+        over = (above - reach[left]).clamp_(min=0)
+        total, squares = (torch.zeros_like(most).index_add_(0, left, each) for each in (over, over.square()))
+        low = squares > most.square()
+        step = (squares.sqrt() - most) * squares.sqrt() / total
+        # More than rounding takes away, so that no step is too long.
+        reach = torch.where(low, reach + (step - 1e-6).ceil().clamp(min=1), reach)
+        still = low[left] & (above > reach[left])
+        left, above = left[still], above[still]
+    least = torch.full_like(most, FAR)
+    enough = value >= reach[row]
+    return least.scatter_reduce_(0, row[enough], value[enough], "amin").view(limits.shape).int()
 
 
 def limits_of(units: Float[Tensor, "batch heads n"], slack: Float[Tensor, " heads"]) -> Int[Tensor, "batch heads n"]:
