@@ -42,7 +42,9 @@ def main() -> None:
     parser.add_argument("--globals", type=int, default=1, help="tokens that see and are seen by all (1)")
     parser.add_argument("--sequences", type=int, default=8, help="that the model is scored on (8)")
     parser.add_argument("--together", action="store_true", help="only all layers at once, not each by itself")
-    parser.add_argument("--heads", action="store_true", help="the weight that each head keeps, too")
+    parser.add_argument(
+        "--heads", action="store_true", help="the weight that each head keeps, and of how many pairs, too"
+    )
     arguments = parser.parse_args()
     subject = of_run(arguments.run)
     assert subject.own is not None
@@ -71,7 +73,8 @@ def main() -> None:
             alone = score({other: finders[site] if other == site else Full() for other in finders})
             _print(entry, f"{site[0]} {site[1]}", found, alone, full)
             if arguments.heads:
-                print("heads:", " ".join(f"{weight:.3f}" for weight in found[:, 2].tolist()))
+                said = (f"{weight:.3f} of {1 - sparse:.2%}" for sparse, _, weight in found.tolist())
+                print("heads:", ", ".join(said))
         _print(entry, "all", torch.cat(list(kept.values())), score(finders), full)
 
 
