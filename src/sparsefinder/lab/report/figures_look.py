@@ -96,9 +96,20 @@ def skipped_axis(axes: Axes, least: float, most: float) -> None:
     """An axis of sparsity on which every halving of the pairs that are left is as wide: what matters is close to 1."""
     axes.set_xscale("function", functions=(_halvings, _skipped))
     axes.set(xlabel="pairs skipped, %", xlim=(least, most))
-    axes.xaxis.set_major_locator(FixedLocator(SKIPPED))
+    axes.xaxis.set_major_locator(FixedLocator(_apart(least, most)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+
+
+def _apart(least: float, most: float) -> list[float]:
+    """The ticks of an axis from one sparsity to another, from the right, without those that would touch another."""
+    left, right = _halvings(np.array([least, most]))
+    kept: list[float] = []
+    for tick in reversed(SKIPPED):
+        far = not kept or np.diff(_halvings(np.array([tick, kept[-1]]))).item() >= (right - left) / 12
+        if least <= tick <= most and far:
+            kept.append(tick)
+    return kept
 
 
 def _halvings(skipped: Floats) -> Floats:

@@ -87,7 +87,9 @@ def _panel(axes: Axes, teacher: Teacher, lines: Sequence[Line]) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda change, _: f"{change:+g}".replace("-", "−") if change else "0")
     changes = [scale * change for one in costs for change in one.changes if np.isfinite(change)]
-    axes.set_ylim(min(-unit, *changes) * 1.1, max(unit, *changes) * 1.2)
+    # What costs more than the last tick says is of no use to anybody, and off the chart.
+    worst, best = (ticks[-1], -unit) if teacher.relative else (unit, ticks[-1])
+    axes.set_ylim(max(best, min(-unit, *changes)) * 1.1, min(worst, max(unit, *changes)) * 1.2)
     if teacher.relative:
         axes.invert_yaxis()
     words = f"{full.measure}, {'% above that of all pairs' if teacher.relative else 'points of difference'}"
