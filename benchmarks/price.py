@@ -26,7 +26,8 @@ from scipy.optimize import nnls
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from sparsefinder import Finder, Sketch, Sparsefinder
+from sparsefinder import Finder, Sparsefinder
+from sparsefinder.finders import Sketch
 from sparsefinder.finders.coded import LEAST_PROVEN
 from sparsefinder.lab.bench.clock import interleaved
 from sparsefinder.lab.bench.layers import Layer, layers_of
