@@ -1,16 +1,18 @@
 """What keeping freed memory saves in training: a process that gives it back to the system, and one that keeps it.
 
-    python benchmarks/memory.py                    a masked language model as MiniLM, and a causal one of 6,000 words
+    python benchmarks/memory.py                    one masked language model, two causal ones, of 8,000 words
     python benchmarks/memory.py --precision float32 --turns 9
 
 Each is a process of its own, as what is kept belongs to a process. They take turns, a step of training each; given are
-medians, between which ratios the middle half of the turns lay, and what share of the processor's time the system took.
+medians, between which ratios the middle half of the turns lay, what share of the processor's time the system took, and
+the most memory that each had.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,15 +46,16 @@ def main() -> None:
         _serve(_trained(given.step[0], given.precision, given.step[1] == "kept"))
         return
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, {given.precision}\n")
-    print("| training | given back, ms | kept, ms | times as fast (middle half) | system's share, given back | kept |")
-    print("|---|---|---|---|---|---|")
+    print("| training | given back, ms | kept, ms | times as fast (middle half) | system's share | kept | MB | kept |")
+    print("|---" * 8 + "|")
     for shape in SHAPES:
         with ExitStack() as stack:
             both = [stack.enter_context(_process(shape, how, given.precision)) for how in ("given back", "kept")]
             times = interleaved(*(lambda one=one: _ask(one, "step") for one in both), repeats=given.turns)
-            shares = [float(_ask(one, "share")) for one in both]
-        middle = [1e3 * median(one) for one in times]
-        print(f"| {shape} | {middle[0]:.0f} | {middle[1]:.0f} | {ratio(*times)} | {shares[0]:.0%} | {shares[1]:.0%} |")
+            (share, most), (kept_share, kept_most) = (map(float, _ask(one, "spent").split()) for one in both)
+        before, kept = (1e3 * median(one) for one in times)
+        took = f"{before:.0f} | {kept:.0f} | {ratio(*times)} | {share:.0%} | {kept_share:.0%}"
+        print(f"| {shape} | {took} | {most:.0f} | {kept_most:.0f} |", flush=True)
 
 
 def _process(shape: str, how: str, precision: str) -> subprocess.Popen[str]:
@@ -72,8 +75,8 @@ def _serve(step: Callable[[], object]) -> None:
     for line in sys.stdin:
         if line.strip() == "step":
             step()
-        spent = os.times()
-        print(spent.system / (spent.user + spent.system), flush=True)
+        spent, most = os.times(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(spent.system / (spent.user + spent.system), most / 1024, flush=True)
 
 
 def _trained(shape: str, precision: str, kept: bool) -> Callable[[], object]:

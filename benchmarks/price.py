@@ -1,12 +1,13 @@
 """What a sketch's graph costs each head, by rank and density, beside all pairs: by `Sketch.price`, and by the clock.
 
     python benchmarks/price.py runs/clm-wikitext2/teacher TEXT.txt --lengths 512,2048,8192
-    python benchmarks/price.py runs/mlm-minilm-trained/teacher TEXT.txt --lengths 512
 
 For each layer of a saved model and each rank, sketches are fitted to a recall on half of the text, then timed on the
 other half in turns with all pairs, finding included. Prices choose between ranks and all pairs (`fitting.py`), so only
 their ratios count: a price that is too low gives heads sketches that are slower than looking at everything. At the end
-stand the constants that would fit these times best, by least squares without negative ones.
+stand the constants of `finders/coded.py` that would fit these times best, by least squares without negative ones, and
+one that is not there: `passed`, what every pair costs a row whose limit has to be told, in units of a dimension. It
+takes a length that is not screened, whose pairs are the unit, and one that is.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     given = parser.parse_args()
     ranks, lengths = ([int(one) for one in given_list.split(",")] for given_list in (given.ranks, given.lengths))
+    if not min(lengths) < LEAST_PROVEN <= max(lengths):
+        parser.error(f"--lengths {given.lengths}: some below {LEAST_PROVEN} and some from there on, such as 512,2048")
     print("| tokens | layer | rank | density | price: sketch | all pairs | time: all pairs / sketch | by price |")
     print("|---|---|---|---|---|---|---|---|")
     rows: list[Row] = []

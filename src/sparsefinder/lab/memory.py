@@ -1,7 +1,7 @@
 """Memory that is freed is kept for the next tensor of that size.
 
 glibc gives large pieces back to the system at once and asks for them anew, so that each is filled with zeros page by
-page, at every step. That was a third of the time of training a causal language model on a CPU (`benchmarks/memory.py`).
+page, at every step: a quarter of the time of training a causal language model on a CPU (`benchmarks/memory.py`).
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def best_of(products: Float[Tensor, "*rows m"], limits: Int[Tensor, "*rows"]) ->
     if products.device.type != "cpu" or not products.numel():
         # Sorting waits for no device.
         inside = lacking(products) <= limits[..., None]
-        return products.masked_fill(~inside, FAR).amin(-1).int() if products.shape[-1] else torch.full_like(limits, FAR)
+        return products.masked_fill(~inside, FAR).amin(-1).int()
     rows, most = products.flatten(0, -2), limits.flatten().double()
     best = rows.amax(-1, keepdim=True)
     row, key = ((rows >= best - most[:, None].clamp(max=FAR).float()) & (best > -torch.inf)).nonzero(as_tuple=True)
