@@ -6,17 +6,22 @@ import csv
 import io
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from sparsefinder import InputError
 from sparsefinder.lab.cli import app
 from sparsefinder.lab.folder import RunFolder
+from sparsefinder.lab.report.figures_look import skipped_axis
+from sparsefinder.lab.report.figures_scores import PERCENT_TICKS, POINTS_TICKS, draw_panel
 from sparsefinder.lab.scores import Cost, teachers
 from sparsefinder.lab.sweep.summary import write_summary
 
@@ -197,3 +202,26 @@ def test_what_is_wrong_is_said(runs: list[RunFolder], tmp_path: Path, change: st
 def test_a_table_is_one_thing(runs: list[RunFolder]) -> None:
     result = CliRunner().invoke(app, ["scores", str(runs[0].path), "--csv", "--markdown"])
     assert "one of them" in str(result.exception)
+
+
+@pytest.mark.parametrize(("least", "most"), [(0.0, 0.5), (0.28, 0.997), (0.76, 0.996), (0.94, 0.999), (0.0, 0.999)])
+def test_ticks_of_skipped_pairs_do_not_touch(least: float, most: float) -> None:
+    axes = Figure().subplots()
+    skipped_axis(axes, least, most)
+    ticks = -np.log2(1 - np.array(axes.get_xticks()))
+    assert len(ticks) > 1
+    assert bool((np.abs(np.diff(ticks)) * 12 >= np.log2((1 - least) / (1 - most)) - 1e-9).all())
+
+
+@pytest.mark.parametrize(("place", "harm"), [(0, 80.0), (2, -900.0)])
+def test_the_chart_ends_where_a_method_is_of_no_use(runs: list[RunFolder], place: int, harm: float) -> None:
+    """One that costs thousands leaves room for those that cost little, which are seen whole."""
+    teacher = teachers([runs[place]])[0]
+    scale, end = (100, PERCENT_TICKS[-1]) if teacher.relative else (1, POINTS_TICKS[-1])
+    for change, inside in ((harm, False), (harm / 8000, True)):
+        axes = Figure().subplots()
+        draw_panel(axes, replace(teacher, costs=tuple(replace(one, changes=(change,)) for one in teacher.costs)), [])
+        low, high = sorted(map(float, axes.get_ylim()))
+        assert (low < scale * change < high) is inside
+        assert low < 0 < high
+        assert max(-low, high) <= 1.2 * abs(end)

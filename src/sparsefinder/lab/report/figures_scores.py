@@ -22,7 +22,7 @@ from .charts import dash
 from .figures_look import GREY, README, between, line_look, skipped_axis, write_for_readme
 from .methods import series_of
 
-__all__ = ["write_chart"]
+__all__ = ["draw_panel", "write_chart"]
 
 # Perplexity in percent of the full model's, and points of BLEU: as far as so much all is drawn to scale, and beyond it
 # every factor of ten is as wide.
@@ -50,7 +50,7 @@ def write_chart(found: Sequence[Teacher], path: Path) -> None:
     with matplotlib.rc_context(README):
         figure = Figure(figsize=(4.1 * len(found) + 2.4, 4.4), layout="constrained")
         for axes, teacher in zip(figure.subplots(1, len(found), squeeze=False)[0], found, strict=True):
-            _panel(axes, teacher, lines)
+            draw_panel(axes, teacher, lines)
         write_for_readme(figure, path)
 
 
@@ -74,7 +74,8 @@ def _rank(cost: Cost) -> int:
     return int(json.loads(cost.setting.own or "{}").get("r") or 0)
 
 
-def _panel(axes: Axes, teacher: Teacher, lines: Sequence[Line]) -> None:
+def draw_panel(axes: Axes, teacher: Teacher, lines: Sequence[Line]) -> None:
+    """What settings skip and cost, of one teacher."""
     full, costs = teacher.full, teacher.costs
     scale, unit = (100, PERCENT) if teacher.relative else (1, POINTS)
     axes.set_yscale("symlog", linthresh=unit, linscale=0.6)
